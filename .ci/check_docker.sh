@@ -23,7 +23,7 @@ wanted="$(sed -n 's/^FROM python:\([0-9.]*\).*/\1/p' "$ROOT/Dockerfile")"
 "$python" -c 'import sys; sys.exit(sys.argv[1] != "%d.%d" % sys.version_info[:2])' "$wanted" ||
     fail "$python is not the image's Python $wanted; give one with PYTHON="
 "$python" -m venv "$work/python" || fail "$python could not make a virtual environment"
-"$python" "$ROOT/tests/dockerfile.py" "$ROOT/Dockerfile" >"$work/script.sh"
+"$python" "$ROOT/.ci/dockerfile.py" "$ROOT/Dockerfile" >"$work/script.sh"
 unset PYTHONPATH PYTHON
 CONTEXT="$ROOT" FILES="$work/files" PATH="$work/python/bin:$PATH" bash -x "$work/script.sh"
 say "all lines of the Dockerfile have run [$SECONDS s]"

@@ -1,16 +1,25 @@
-"""Running fairseq's commands as a user does, each in a process of its own."""
+"""fairseq's commands as a user gives them: in this process, or in one of their own."""
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 import random
 import re
+import runpy
 import sys
-from dataclasses import dataclass
+import traceback
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from subprocess import PIPE, STDOUT
+from subprocess import PIPE, STDOUT, Popen
 
-from tests import processes
+import pytest
+from fairseq import checkpoint_utils
+
+from gtransformer.errors import explain
+from tests.processes import run_group
 from tests.support import ROOT
 
 USER_DIR = str(ROOT / "gtransformer")
@@ -27,20 +36,6 @@ TRAINING = (
 GENERATION = "--task translation_doc --source-lang en --target-lang de --langs en,de --cpu --beam 3".split()
 
 
-@dataclass
-class Copier:
-    """A trained model: its corpus (text files, ``bin``), its checkpoint, and what training printed."""
-
-    corpus: Path
-    checkpoint: Path
-    log: str
-
-    def sentences(self, split: str = "test") -> list[list[str]]:
-        """The sentences of every instance."""
-        text = (self.corpus / f"{split}.de").read_text(encoding="utf-8")
-        return [[part.strip().removesuffix(" </s>") for part in line.split("<s>")[1:]] for line in text.splitlines()]
-
-
 def environment(**extra: str) -> dict[str, str]:
     """The tests' environment: one thread, and the checkout importable."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -48,19 +43,51 @@ def environment(**extra: str) -> dict[str, str]:
 
 
 def line(command: str, *arguments) -> list[str]:
-    """The command line of ``fairseq-{command}`` with the user-dir."""
+    """The command line of ``fairseq-{command}`` in a process of its own."""
     return [sys.executable, "-m", f"fairseq_cli.{command}", *map(str, arguments), "--user-dir", USER_DIR]
 
 
-def start(command: str, *arguments, **extra: str) -> processes.Forked:
-    """Start ``fairseq-{command}``, ``extra`` in its environment; output and errors come through one pipe."""
-    return processes.start(line(command, *arguments), stdout=PIPE, stderr=STDOUT, text=True, env=environment(**extra))
+def run_here(module: str, *arguments) -> tuple[int, str]:
+    """Do what ``python -m MODULE`` does, in this process: the exit status, and output, errors and log in one text."""
+    output = io.StringIO()
+    handler, level = logging.StreamHandler(output), logging.root.level
+    handler.setFormatter(logging.Formatter("%(name)s | %(message)s"))
+    # fairseq keeps the best validation loss here; in a process of its own a training begins without.
+    vars(checkpoint_utils.save_checkpoint).pop("best", None)
+    logging.getLogger("gtransformer.plugin").setLevel(logging.NOTSET)  # gtransformer export leaves it higher
+    with (
+        pytest.MonkeyPatch.context() as patch, redirect_stdout(output), redirect_stderr(output),
+        warnings.catch_warnings(),
+    ):  # fmt: skip
+        warnings.simplefilter("ignore", RuntimeWarning)  # runpy's, of modules that are imported already
+        patch.setattr(sys, "argv", [module, *map(str, arguments)])
+        patch.setattr(logging.root, "handlers", [handler])
+        logging.root.setLevel(logging.INFO)
+        try:
+            runpy.run_module(module, run_name="__main__")
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except Exception as error:
+            status = 1
+            print(f"error: {explain(error) or traceback.format_exc()}")
+        else:
+            status = 0
+        finally:
+            logging.root.setLevel(level)
+    return status, output.getvalue()
 
 
 def run(command: str, *arguments, status: int = 0) -> str:
-    """Run ``fairseq-{command}`` to its end; its output, after checking the exit status."""
-    done = processes.run_group(line(command, *arguments), env=environment())
-    assert done.returncode == status, done.stdout[-3000:]
+    """Run ``fairseq-{command}`` in this process; its output, after checking the exit status."""
+    found, output = run_here(f"fairseq_cli.{command}", *arguments)
+    assert found == status, output[-3000:]
+    return output
+
+
+def run_alone(command: str, *arguments) -> str:
+    """Run ``fairseq-{command}`` in a process of its own, as it must be where it starts further ones."""
+    done = run_group(line(command, *arguments), env=environment())
+    assert done.returncode == 0, done.stdout[-3000:]
     return done.stdout
 
 
@@ -72,15 +99,14 @@ def short_training(copy_corpus: Path, save: Path, *options) -> list:
 
 def kill_at(words: str, command: str, *arguments) -> str:
     """Start ``fairseq-{command}`` and kill -9 it as soon as a line has these words; its output as far as that line."""
-    process = start(command, *arguments)
     output = ""
-    for line in process.stdout:
-        output += line
-        if words in line:
-            process.kill()
-            break
-    process.stdout.read()
-    assert process.wait() == -9
+    with Popen(line(command, *arguments), stdout=PIPE, stderr=STDOUT, text=True, env=environment()) as process:
+        for text in process.stdout:
+            output += text
+            if words in text:
+                process.kill()
+                break
+    assert process.returncode == -9
     return output
 
 

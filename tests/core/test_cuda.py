@@ -6,13 +6,12 @@ GTRANSFORMER_TEST_DEVICE=cpu rehearses without a GPU: then nothing differs but w
 from __future__ import annotations
 
 import copy
-import logging
 import os
 import random
 import re
 from argparse import Namespace
 from contextlib import nullcontext
-from itertools import chain
+from itertools import chain, product
 
 import pytest
 import torch
@@ -20,15 +19,14 @@ from fairseq import optim
 from fairseq.utils import apply_to_sample
 from omegaconf import OmegaConf
 
-from gtransformer.cli.translate import main as translate
 from gtransformer.modules import varlen
 from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
 from gtransformer.plugin.optimizers import FUSED as NAME
 from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import SEQUENTIAL, SLIDING, Strategy
 from gtransformer.translation.api import GTransformer
-from tests import in_process
-from tests.commands import SMALL, TRAINING, binarise, line, losses, write_copy_corpus
+from tests import commands
+from tests.commands import GENERATION, SMALL, TRAINING, binarise, losses, write_copy_corpus
 from tests.core.models import test_docflat as docflat
 from tests.core.models.batch_documents import document, made
 from tests.core.models.test_document_transformer import beside_model, pairs
@@ -213,20 +211,17 @@ def check_search(model, find):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [*product(DOCUMENTS, WAYS), *product(BESIDE, ["whole", "uncached"])],
+)
 def test_search(dictionary, name, way):
     draw = random.Random(31)
     sources = [random_document(draw, dictionary, shape) for shape in SHAPES_OF]
-    check_search(DOCUMENTS[name](dictionary), lambda model, beam: WAYS[way](dictionary, model, sources, beam=beam))
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("way", ["whole", "uncached"])
-@pytest.mark.parametrize("name", BESIDE)
-def test_search_of_a_sentence_beside_others(dictionary, name, way):
-    sources = [source for source, _ in pairs(dictionary)]
-    check_search(BESIDE[name](dictionary), lambda model, beam: WAYS[way](dictionary, model, sources, beam=beam))
+    if name in BESIDE:
+        sources = [source for source, _ in pairs(dictionary)]
+    model = (DOCUMENTS | BESIDE)[name](dictionary)
+    check_search(model, lambda model, beam: WAYS[way](dictionary, model, sources, beam=beam))
 
 
 @torch.no_grad()
@@ -241,21 +236,6 @@ def test_second_pass(dictionary, name):
 
 
 TEXT = "The old dog sleeps.\nMary finds her book under two trees.\nThe river sleeps near a house.\n" * 2
-STRATEGIES = [[], ["--strategy=sequential", "--context-sentences=1"], ["--strategy=sliding", "--window-tokens=40"]]
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=["full", "sequential", "sliding"])
-def test_translate_command_and_python(saved_model, tmp_path, capfd, strategy):
-    (tmp_path / "text").write_text(TEXT, encoding="utf-8")
-
-    def output(*arguments) -> str:
-        assert not translate(["--model", str(saved_model), str(tmp_path / "text"), *strategy, *arguments])
-        return capfd.readouterr().out
-
-    expected = output("--cpu")
-    assert output("--precision", "float32") == output() == expected and len(set(expected.splitlines())) > 1
-    for precision in ("float16", "bfloat16") if GPU else ():
-        assert output("--precision", precision).count("\n") == expected.count("\n")
 
 
 @pytest.mark.parametrize("precision", ["float32", *(["float16", "bfloat16"] if GPU else [])])
@@ -279,22 +259,10 @@ def corpus(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def run(tmp_path, caplog):
-    """run(command, *arguments): fairseq's in this process, where CUDA has begun, without --cpu; what it says."""
-
-    def run(command: str, *arguments) -> str:
-        log = tmp_path / f"{command}.log"
-        log.unlink(missing_ok=True)
-        caplog.clear()
-        words = [*(word for word in map(str, arguments) if word != "--cpu"), *([] if GPU else ["--cpu"])]
-        with caplog.at_level(logging.INFO), caplog.at_level(logging.INFO, logger="fairseq"):
-            status, _ = in_process.run_module(line(command, *words), log)
-        said = log.read_text(encoding="utf-8")
-        assert status == 0, said[-3000:]
-        return said + caplog.text
-
-    return run
+def run(command: str, *arguments) -> str:
+    """fairseq's command in this process, where CUDA has begun, without --cpu."""
+    words = [word for word in map(str, arguments) if word != "--cpu"]
+    return commands.run(command, *words, *([] if GPU else ["--cpu"]))
 
 
 PRECISIONS = {"float32": [], "bfloat16": ["--autocast=bfloat16"], "fp16": ["--fp16"], "amp": ["--amp"]}
@@ -303,7 +271,7 @@ PRECISIONS["fp16, memory"] = ["--memory-efficient-fp16"]
 
 @pytest.mark.parametrize("optimiser", ["adam", NAME])
 @pytest.mark.parametrize("precision", PRECISIONS if GPU else ["float32", "bfloat16"])
-def test_training_resumed_then_generating(corpus, run, tmp_path, precision, optimiser):
+def test_training_resumed_then_generating(corpus, tmp_path, precision, optimiser):
     """Losses fall, validation measures all it can, a resumed run goes on, and its checkpoint translates."""
     half = (
         ["--fp16-init-scale=128"] if {"--fp16", "--amp", "--memory-efficient-fp16"} & {*PRECISIONS[precision]} else []
@@ -320,8 +288,7 @@ def test_training_resumed_then_generating(corpus, run, tmp_path, precision, opti
     assert list(first) == [*range(1, 7)] and list(second) == [*range(7, 13)]
     assert second[12] < first[1] and re.search(r"\bbleu [\d.]+", said) and "entropy" in said
     generated = run(
-        "generate", corpus / "bin", "--task=translation_doc", "--source-lang=en",
-        "--target-lang=de", "--langs=en,de", "--beam=3", f"--path={tmp_path / 'checkpoint_last.pt'}", "--max-len-b=5",
+        "generate", corpus / "bin", *GENERATION, f"--path={tmp_path / 'checkpoint_last.pt'}", "--max-len-b=5",
         *(["--fp16"] if precision.startswith("fp16") else []),
     )  # fmt: skip
     scores = [float(score) for score in re.findall(r"^H-\d+\t(\S+)", generated, re.MULTILINE)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 import sys
 from importlib import import_module
 from itertools import product
@@ -17,11 +16,9 @@ from gtransformer.cli import run
 from gtransformer.cli.commands import COMMANDS, module_of
 from gtransformer.cli.main import find
 from gtransformer.run.recipe import recipe_names
-from tests.core.test_texts import ROOT, shipped
+from tests.support import ROOT
 
-PACKAGE = ROOT / "gtransformer"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-CODE = (".py", ".sh", ".yaml", ".toml", ".txt")
 FOLDERS = "configs|docs|exp_logs|gtransformer|requirements|scripts|tests"
 NAMED = re.compile(rf"(?<![\w/.:-])(?:{FOLDERS})/[\w./{{}},*-]*[\w/}}*]")
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
@@ -31,7 +28,6 @@ FAIRSEQ = {
     "fairseq-interactive": lambda: options.get_generation_parser(interactive=True),
 }
 # What people who built this had at hand and what is not part of it: plans, tickets, material of theirs.
-ELSEWHERE = re.compile(r"\bDESIGN\b(?=[. ,]?(?:md|section|\d))|\bSYSTEMS\.md\b|\bissues? #?\d|(?<!\.\./)\bshared/")
 
 
 def expanded(name: str) -> list[str]:
@@ -73,15 +69,6 @@ def headings(page: Path) -> set[str]:
 def test_what_a_page_names_is_there(page):
     text = page.read_text(encoding="utf-8")
     assert not missing(text) and not broken_links(page, text)
-
-
-def test_pages_that_code_names_are_there():
-    """So that an error message, a recipe or a docstring never sends anybody to a page that has another name now."""
-    page = re.compile(r"(?<![\w/.])docs/[\w-]+\.md")
-    files = [path for path in shipped() if path.suffix in CODE]
-    found = {(path.name, name) for path in files for name in page.findall(path.read_text(encoding="utf-8"))}
-    assert len(found) >= 5
-    assert not [(name, page) for name, page in found if not (ROOT / page).is_file()]
 
 
 def test_every_command_is_in_the_table_of_commands():
@@ -130,25 +117,3 @@ def test_commands_on_a_page_can_be_read(page, monkeypatch):
             assert not ended.code, (page.name, shlex.join(words))
 
 
-def test_pages_are_built_without_a_broken_link(tmp_path):
-    pytest.importorskip("mkdocs", reason="the pages are built with pip install -e '.[docs]'")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr
-    assert (tmp_path / "site" / "api" / "index.html").read_text().count("from_pretrained") > 1  # from the docstrings
-
-
-def test_files_of_the_architecture_are_there():
-    """Those that stand without their room, too."""
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    names = re.findall(r"`((?:\w+/)*\w+\.py)`", text)
-    assert len(names) > 40
-    assert not [name for name in names if not (ROOT / name).is_file() and not list(PACKAGE.glob(f"**/{name}"))]
-
-
-def test_nothing_refers_to_documents_that_are_not_here():
-    """Results keep the commands that made them, wherever the data lay."""
-    files = [path for path in shipped() if path.suffix in (".md", *CODE) and "exp_logs" not in path.parts]
-    files += [path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)]
-    found = {path.name: names for path in files if (names := ELSEWHERE.findall(path.read_text(encoding="utf-8")))}
-    assert not found

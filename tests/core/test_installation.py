@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gtransformer import installation
-from gtransformer.cli import info, run
-from gtransformer.installation import as_typed, checkout, config_directory, project_root
+from gtransformer.cli import run
+from gtransformer.installation import checkout, config_directory, project_root
 from gtransformer.run.recipe import UnknownRecipe, load_recipe, recipe_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,13 +41,6 @@ def test_an_installed_package_has_its_own_recipes_and_runs_where_one_stands(inst
         load_recipe("base")
 
 
-def test_extras_are_named_as_they_are_installed(installed, monkeypatch):
-    text = "needs transformers: pip install -e '.[bert]'"
-    assert as_typed(text) == "needs transformers: pip install 'gtransformer[bert]'"
-    monkeypatch.undo()
-    assert as_typed(text) == text
-
-
 def test_help_lists_installed_recipes(installed, capsys):
     with pytest.raises(SystemExit) as ended:
         run.main(["--what"])
@@ -58,19 +51,3 @@ def test_help_lists_installed_recipes(installed, capsys):
     assert said.startswith("usage: gtransformer run ") and "  mine " in said and "the only one\n" in said
 
 
-def test_what_is_installed_and_where(capsys):
-    assert info.main(["--user-dir"]) == 0 and capsys.readouterr().out == f"{ROOT / 'gtransformer'}\n"
-    assert info.main(["--configs"]) == 0 and capsys.readouterr().out == f"{ROOT / 'configs'}\n"
-    assert info.main([]) == 0
-    said = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert {
-        "gtransformer",
-        "python",
-        "torch",
-        "fairseq-fixed",
-        "device",
-        "commit",
-        "user-dir",
-        "configs",
-    } <= said.keys()
-    assert said["user-dir"] == str(ROOT / "gtransformer")

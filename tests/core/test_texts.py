@@ -1,4 +1,4 @@
-"""What no file that is shipped may hold: paths of the machine it was written on."""
+"""What no file that is shipped may hold: paths of the machine it was written on, and names of what is elsewhere."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("configs", "docs", "exp_logs", "gtransformer", "requirements", "scripts")
 MACHINE = re.compile(rb"(?<![\w.~$}/])/(tmp|work|home|root|mnt|scratch|Users)\b[^\s\"'`)]*")
+# What people who built this had at hand and what is not part of it: plans, tickets, material of theirs.
+ELSEWHERE = re.compile(r"\bDESIGN\b(?=[. ,]?(?:md|section|\d))|\bSYSTEMS\.md\b|\bissues? #?\d|(?<!\.\./)\bshared/")
+PAGE = re.compile(r"(?<![\w/.])docs/[\w-]+\.md")
 # A lock must lie outside of the environment that it guards, and every system has this folder.
 ALLOWED = {("scripts/setup.sh", "/tmp}/gtransformer-setup-$(printf")}
 
@@ -37,3 +40,12 @@ def test_no_paths_of_a_machine():
     assert {"README.md", "docs/train.md", "configs/base.yaml", "exp_logs/README.md"} <= files.keys()
     found = {(name, text) for name, path in files.items() for text in machine_paths(path.read_bytes())}
     assert found == ALLOWED
+
+
+def test_what_files_name_is_part_of_the_repository():
+    """Pages that code names are there; nothing refers to plans and tickets."""
+    files = [path for path in shipped() if path.suffix in (".md", ".py", ".sh", ".yaml", ".toml", ".txt")]
+    texts = {path: path.read_text(encoding="utf-8") for path in files if "exp_logs" not in path.parts}
+    pages = {page for text in texts.values() for page in PAGE.findall(text)}
+    assert not [page for page in pages if not (ROOT / page).exists()]
+    assert not [(path, names) for path, text in texts.items() if (names := ELSEWHERE.findall(text))]

@@ -9,7 +9,6 @@ from gtransformer.data.instances import (
     INSTANCE_KINDS,
     InstanceScheme,
     build_instances,
-    greedy,
     parts,
 )
 from gtransformer.errors import UserError
@@ -66,26 +65,23 @@ def test_parts_are_of_roughly_equal_length():
     assert made("parts", 16, target=None) == [[(0, 3), (3, 5), (5, 7), (7, 9)]] * 3
 
 
-def test_parts_are_not_filled_greedily():
-    """10 sentences of 100 tokens: of at most 400, greedily 4 + 4 + 2."""
-    lengths = np.full(10, 100)
-    assert parts(lengths, 400) == [(0, 3), (3, 7), (7, 10)]
-    assert parts(lengths, 1000) == [(0, 10)]
-    assert parts(lengths, 999) == [(0, 5), (5, 10)]
-    assert [last - first for first, last in parts(np.full(1000, 7), 1000)] == [125] * 8
-
-
-def test_a_part_is_too_long_only_where_it_is_one_sentence():
-    assert parts(np.array([3, 500, 3, 3]), 10) == [(0, 1), (1, 2), (2, 4)]
-    assert parts(np.array([500]), 10) == [(0, 1)]
-    draw = random.Random(1)
-    for _ in range(200):
-        lengths = np.array([draw.randint(2, 60) for _ in range(draw.randint(1, 40))])
-        most = draw.randint(2, 200)
-        cuts = parts(lengths, most)
-        assert [i for first, last in cuts for i in range(first, last)] == list(range(len(lengths)))
-        assert all(last - first == 1 or lengths[first:last].sum() <= most for first, last in cuts)
-        assert len(cuts) > 1 or len(lengths) == 1 or lengths.sum() <= most
+@pytest.mark.parametrize(
+    ("lengths", "most", "expected"),
+    [
+        ([100] * 10, 400, [3, 4, 3]),  # greedily 4 + 4 + 2
+        ([100] * 10, 1000, [10]),
+        ([100] * 10, 999, [5, 5]),
+        ([7] * 1000, 1000, [125] * 8),
+        ([3, 500, 3, 3], 10, [1, 1, 2]),
+        # Of 29 tokens, 9.67 and 19.33 are the shares; of 25, 8.33 and 16.67; of 24, 8 and 16.
+        ([4, 7, 5, 7, 6], 12, [2, 2, 1]),  # 16 is nearer, but then 7 + 6 is left
+        ([6, 7, 4, 5, 7], 12, [1, 2, 2]),  # 13 is nearer, and too long
+        ([6, 7, 6, 6], 12, [1, 1, 2]),  # 19 is nearer, but 7 + 6 would be too long
+        ([5, 6, 7, 6], 12, [2, 1, 1]),  # 5 is as near and earlier, but leaves 6 + 7
+    ],
+)
+def test_parts_by_hand(lengths, most, expected):
+    assert [last - first for first, last in parts(np.array(lengths), most)] == expected
 
 
 def fewest(lengths, most):
@@ -98,19 +94,15 @@ def fewest(lengths, most):
 
 
 def test_there_are_no_more_parts_than_are_needed():
+    """And none is too long but of one sentence."""
     draw = random.Random(2)
     for _ in range(300):
         lengths = [draw.randint(2, draw.choice((10, 60))) for _ in range(draw.randint(1, 30))]
-        most = draw.randint(10, 120)
-        assert len(parts(np.array(lengths), most)) == fewest(lengths, most)
-
-
-def test_a_border_gives_way_where_a_part_would_be_too_long():
-    """Of 29 tokens, 9.67 and 19.33 are the shares; of 25, 8.33 and 16.67; of 24, 8 and 16."""
-    assert parts(np.array([4, 7, 5, 7, 6]), 12) == [(0, 2), (2, 4), (4, 5)]  # 16 is nearer, but then 7 + 6 is left
-    assert parts(np.array([6, 7, 4, 5, 7]), 12) == [(0, 1), (1, 3), (3, 5)]  # 13 is nearer, and too long
-    assert parts(np.array([6, 7, 6, 6]), 12) == [(0, 1), (1, 2), (2, 4)]  # 19 is nearer, but 7 + 6 would be too long
-    assert parts(np.array([5, 6, 7, 6]), 12) == [(0, 2), (2, 3), (3, 4)]  # 5 is as near and earlier, but leaves 6 + 7
+        most = draw.randint(2, 120)
+        cuts = parts(np.array(lengths), most)
+        assert [i for first, last in cuts for i in range(first, last)] == list(range(len(lengths)))
+        assert all(last - first == 1 or sum(lengths[first:last]) <= most for first, last in cuts)
+        assert len(cuts) == fewest(lengths, most)
 
 
 @pytest.mark.parametrize("kind", INSTANCE_KINDS[1:])
@@ -130,11 +122,6 @@ def test_every_sentence_is_current_once_and_context_stands_before_it(kind):
             assert (side[:, 1] == found.current[:, 1]).all() and (side[:, 0] <= found.current[:, 0]).all()
             for first, last in side.tolist():
                 assert any(begin <= first < last <= end for begin, end in runs)
-
-
-def test_the_greedy_rule_takes_a_number_of_sentences_too():
-    assert greedy([5, 5, 5, 5, 5], 100, 2) == [(0, 2), (2, 4), (4, 5)]
-    assert greedy([], 100) == []
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from tests.commands import kill_at, losses, run, short_training
 from tests.support import PARITY, relative_error
 
 
-def test_training_goes_on_after_kill_9(copy_corpus, undisturbed_training, tmp_path):
+def test_training_goes_on_after_kill_9(copy_corpus, tmp_path):
     """Killed and restarted, it takes up the last checkpoint, with the losses of a run in one go."""
-    undisturbed = losses(undisturbed_training.log)
+    undisturbed = losses(run(*short_training(copy_corpus, tmp_path / "whole")))
     often = ["--save-interval-updates=5", "--keep-interval-updates=2"]
     before = kill_at("num_updates=12,", *short_training(copy_corpus, tmp_path / "killed", *often))
     assert max(losses(before)) == 12

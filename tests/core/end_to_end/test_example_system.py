@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import sys
 from pathlib import Path
 
-from tests.commands import environment, losses
-from tests.processes import run_group
+from tests.commands import losses, run
 from tests.support import ROOT
 
 TEXT = (ROOT / "docs" / "new_system.md").read_text(encoding="utf-8")
@@ -28,16 +26,14 @@ def blocks(language: str) -> list[str]:
 
 
 def printed(command: str, folder: Path, *more: str) -> str:
-    """Run the text's ``fairseq-{command}`` from the checkout, on the corpus and with the files of ``folder``."""
+    """Run the text's command of fairseq on the corpus and with the files of ``folder``."""
     (line,) = [line for block in blocks("bash") for line in block.replace("\\\n", " ").splitlines() if command in line]
     words = shlex.split(line.replace("prepared/bin", str(folder / "bin")).replace("checkpoints", str(folder / "saved")))
-    words[0] = words[0].replace("-", "_cli.", 1).removeprefix("fairseq")
-    done = run_group([sys.executable, "-m", f"fairseq{words[0]}", *words[1:], *more], cwd=ROOT, env=environment())
-    assert done.returncode == 0, done.stdout[-3000:]
-    return done.stdout
+    return run(words[0].removeprefix("fairseq-"), *words[1:], *more)
 
 
-def test_commands_as_printed(copy_corpus, tmp_path):
+def test_commands_as_printed(copy_corpus, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)  # for --user-dir docs/example_system/neighbours
     (tmp_path / "bin").symlink_to(copy_corpus / "bin")
     assert len(losses(printed("fairseq-train", tmp_path, *SMALL))) == 4
     output = printed("fairseq-generate", tmp_path, *SHORT, f"--gen-output={tmp_path / 'found'}")

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 from fairseq.data import Dictionary, data_utils
 
-from gtransformer.cli.score import main as score
+from gtransformer.cli.prepare import main
 from gtransformer.data.instance_index import InstanceIndex, join
-from gtransformer.errors import UserError
 from gtransformer.files import sha256
 from gtransformer.preprocess import pipeline
 from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.instances import split_instance
-from tests.raw_corpus import documents, lines, run
+from tests.raw_corpus import LIMITS, OPTIONS, documents, lines, make_raw, run
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -83,77 +81,46 @@ def test_every_sentence_comes_back_from_the_binaries(prepared):
                         assert processor.decode([bpe]) == [plain[position]]
 
 
-def test_text_that_is_translated_keeps_its_lines(raw, tmp_path, capfd):
-    """What has no source is in no instance, and has an empty line in the translation."""
-    output = tmp_path / "out"
-    run(raw, output)
-    err = capfd.readouterr().err
-    for lang in ("en", "de"):
-        path = raw / f"concatenated_en2de_test_{lang}.txt"
-        given, text = lines(path), lines(output / "text" / f"test.{lang}")
-        empty = [number for number, line in enumerate(given, 1) if not line.strip(" \u200b")]
-        assert len(text) == len(given) and [number for number, line in enumerate(text, 1) if not line] == empty
-        assert f"warning: {path}: 2 sentences without text" in err
-        assert "concatenated_en2de_train" not in err
-    instance_index, target = (
-        InstanceIndex.load(output / "bin" / "test.en-de.instances.json"),
-        documents(output / "text" / "test.de"),
-    )
-    with open(tmp_path / "gen.jsonl", "w") as stream:
-        for number, (document, first, count) in enumerate(instance_index.instances):
-            sentences = [f"{document} {position}" for position in range(first, first + count)]
-            place = {"id": number, "document": document, "first_sentence": first, "sentences": count}
-            stream.write(json.dumps(place | {"hypotheses": [{"score": -1.0, "sentences": sentences}]}) + "\n")
-    assert score([str(output), "--hypotheses", str(tmp_path / "gen.jsonl"), "--metrics", "bleu"]) == 0
-    assert "2 sentences are in no instance" in capfd.readouterr().out
-    assert documents(tmp_path / "gen.txt") == [
-        ["" if (number, at) in instance_index.dropped else f"{number} {at}" for at in range(len(document))]
-        for number, document in enumerate(target)
-    ]
+def snapshot(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.slow
-def test_borrowed_vocabulary(raw, prepared, tmp_path):
-    """A test set alone, one sentence an instance, with the vocabulary of another corpus."""
-    test_only, output = tmp_path / "raw", tmp_path / "out"
-    test_only.mkdir()
+def test_a_corpus_is_kept_unless_told(raw, prepared, tmp_path, capsys, monkeypatch):
+    """Models need it as it was prepared: other options or text replace it only with --overwrite, and whole."""
+    small, output = make_raw(tmp_path / "raw", {"dev": 2}), tmp_path / "out"
+    given = [str(small), str(output), *LIMITS, "--vocabulary", str(prepared)]
+    assert main(given) == 0
+    before = snapshot(output)
+    assert main([*given, "--workers=1"]) == 0 and "kept\n" in capsys.readouterr().err
+    assert main([*given, "--max-sents=1"]) == 1 and "max_sents" in capsys.readouterr().err
+    for side in ("en", "de"):
+        with open(small / f"concatenated_en2de_dev_{side}.txt", "a") as stream:
+            stream.write("<d>\nAnna.\n")
+    assert main(given) == 1 and "concatenated_en2de_dev_de.txt" in capsys.readouterr().err
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "binarise", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            main([*given, "--overwrite"])
+    assert snapshot(output) == before and {path.name for path in tmp_path.iterdir()} == {"raw", "out"}
+    assert main([*given, "--overwrite"]) == 0
+    assert lines(output / "text" / "valid.de")[-2:] == ["<d>", "Anna."]
+    assert main([str(small), str(raw), *OPTIONS, "--overwrite"]) == 1  # a folder of something else
+
+
+def test_every_sentence_pair_is_a_document(raw, prepared, tmp_path):
+    """A file without <d>, with the vocabulary of another corpus, whose files are taken over as they are."""
+    (tmp_path / "raw").mkdir()
     for lang in ("en", "de"):
-        shutil.copy(raw / f"concatenated_en2de_test_{lang}.txt", test_only)
-    run(test_only, output, "--vocabulary", str(prepared), "--max-sents", "1")
+        name = f"concatenated_en2de_test_{lang}.txt"
+        (tmp_path / "raw" / name).write_bytes((raw / name).read_bytes().replace(b"<d>\n", b""))
+    run(tmp_path / "raw", tmp_path / "out", "--sentence-pairs", "--vocabulary", str(prepared))
     for name in ("bpe.codes", "truecase.en", "truecase.de", "bin/dict.en.txt", "bin/dict.de.txt"):
-        assert (output / name).read_bytes() == (prepared / name).read_bytes()
-    assert (output / "text" / "test.de").read_bytes() == (prepared / "text" / "test.de").read_bytes()
-    manifest = json.loads((output / "manifest.json").read_text())
-    counts = manifest["splits"]["test"]
-    assert list(manifest["splits"]) == ["test"] and counts["instances"] == counts["sentences"] > 50
-    assert all(line.count("<s>") == 1 for line in lines(output / "instances" / "test.en"))
-    raw_sentences = [line for line in lines(output / "text" / "test.en") if line not in ("<d>", "")]
-    assert open_text(prepared, "en").encode(raw_sentences) == [
-        split_instance(line)[0] for line in lines(output / "instances" / "test.en")
+        assert (tmp_path / "out" / name).read_bytes() == (prepared / name).read_bytes()
+    counts = json.loads((tmp_path / "out" / "manifest.json").read_text())["splits"]["test"]
+    instances = InstanceIndex.load(tmp_path / "out" / "bin" / "test.en-de.instances.json").instances
+    assert counts["sentences"] == counts["documents"] == counts["instances"] == len(instances) > 50
+    assert [row[1:] for row in instances] == [(0, 1)] * len(instances)
+    text = [line for line in lines(prepared / "text" / "test.en") if line not in ("<d>", "")]
+    assert open_text(prepared, "en").encode(text) == [
+        split_instance(line)[0] for line in lines(tmp_path / "out" / "instances" / "test.en")
     ]
-    with pytest.raises(UserError, match="which lacks fr"):
-        open_text(prepared, "fr")
-
-
-def test_same_options_and_files_keep_the_corpus(raw, prepared, capfd):
-    before = {path: path.stat().st_mtime_ns for path in prepared.rglob("*")}
-    run(raw, prepared, "--workers", "1")
-    assert {path: path.stat().st_mtime_ns for path in prepared.rglob("*")} == before
-    captured = capfd.readouterr()
-    assert "with the same settings, kept\n" in captured.err
-    assert captured.out.split("\n")[0].split() == [
-        *("split", "sentences", "documents", "instances", "sents/inst", "tokens/inst", "en", "tokens/inst", "de")
-    ]
-
-
-def test_an_error_leaves_nothing(raw, tmp_path, monkeypatch):
-    """Neither a part of a corpus nor temporary files, and what was there before is whole."""
-    output = tmp_path / "out"
-    run(raw, output)
-    before = (output / "manifest.json").read_bytes()
-    monkeypatch.setattr(pipeline, "binarise", lambda *arguments: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        run(raw, output, "--max-sents", "2", "--overwrite")
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert (output / "manifest.json").read_bytes() == before
-    assert (output / "bin" / "dict.en.txt").is_file()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
-import subprocess
-import sys
 import unicodedata
 from pathlib import Path
 
 import pytest
-from sacrebleu.metrics import BLEU
 from sacremoses import MosesTokenizer, MosesTruecaser
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
 
-from gtransformer.cli.convert import main as convert
 from gtransformer.cli.prepare import main
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.score import score_translations
@@ -155,11 +154,13 @@ def test_moses_rules_are_those_of_the_tools(raw, moses, tmp_path):
                 for line in cut[split, lang]
             ]
             cut[split, lang] = "".join(f"{line}\n" for line in lines)
-    codes = ask(["learn_bpe", "-s", "90"], cut["train", "en"] + cut["train", "de"])
-    assert codes == (moses / "bpe.codes").read_text(encoding="utf-8")
+    codes = io.StringIO()
+    learn_bpe((cut["train", "en"] + cut["train", "de"]).splitlines(keepends=True), codes, 90)
+    assert codes.getvalue() == (moses / "bpe.codes").read_text(encoding="utf-8")
+    apply = BPE(codes)
     (tmp_path / "instances").mkdir()
     for (split, lang), text in cut.items():
-        subwords = ask(["apply_bpe", "-c", str(moses / "bpe.codes")], text).splitlines()
+        subwords = [apply.process_line(line) for line in text.splitlines()]
         documents = [subwords[first : first + 4] for first in range(0, 24, 4)]
         lines = [" ".join(f"<s> {line} </s>" for line in document) for document in documents]
         (tmp_path / "instances" / f"{split}.{lang}").write_text(
@@ -172,37 +173,6 @@ def test_moses_rules_are_those_of_the_tools(raw, moses, tmp_path):
     )  # fmt: skip
     for path in (tmp_path / "bin").glob("*.en-de.*"):
         assert path.read_bytes() == (moses / "bin" / path.name).read_bytes(), path.name
-
-
-def ask(command: list[str], text: str) -> str:
-    """Return what a command of subword-nmt makes of a text."""
-    line = [sys.executable, "-m", f"subword_nmt.{command[0]}", *command[1:]]
-    done = subprocess.run(line, input=text, capture_output=True, check=True, encoding="utf-8")
-    return done.stdout
-
-
-def test_what_moses_rules_lose(moses, tmp_path):
-    lines = [
-        line for line in (moses / "text" / "test.de").read_text().splitlines() if line != "<d>"
-    ]
-    text = open_text(moses, "de")
-    back = text.decode(text.encode(lines))
-    assert sum(one == other for one, other in zip(lines, back, strict=True)) < 12
-    score = score_translations(moses, "test", perfect(moses, tmp_path / "p.jsonl")).scores["raw"]
-    assert score.values["s_bleu"].score == pytest.approx(BLEU().corpus_score(back, [lines]).score)
-
-
-def test_variants_of_a_language_are_two_languages(tmp_path):
-    """From conversion to the table of counts and binaries, which fairseq finds by the same codes."""
-    for name, lines in (("pt", ["Autocarro.", "Comboio."]), ("br", ["Ônibus.", "Trem."])):
-        (tmp_path / name).write_text("\n\n".join(lines * 20), encoding="utf-8")
-    pair, corpus = ["-s=pt_PT", "-t=pt_BR"], str(tmp_path / "raw")
-    files = [f"{tmp_path}/pt", f"{tmp_path}/br"]
-    assert convert(["files", corpus, "--split=train", *pair, "--input", *files]) == 0
-    manifest = prepare(tmp_path / "raw", tmp_path / "out", *pair, "--vocabulary-size=400")
-    assert manifest["splits"]["train"]["tokens"].keys() == {"pt_PT", "pt_BR"}
-    assert list(read_lines(tmp_path / "out" / "text" / "train.pt_BR"))[:2] == ["<d>", "Ônibus."]
-    assert (tmp_path / "out" / "bin" / "train.pt_PT-pt_BR.pt_BR.bin").is_file()
 
 
 def test_each_side_by_a_given_model(raw, pieces, tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import Namespace
 
 import pytest
@@ -13,6 +12,7 @@ from gtransformer.cli.score import main as score
 from gtransformer.data.translations import split_sentences
 from gtransformer.plugin.checkpoints import load_trained
 from gtransformer.search.strategies import SEQUENTIAL, Strategy
+from tests.commands import run
 from tests.core.search.test_sequential import window_by_window
 from tests.saved_model import make_checkpoint
 from tests.support import ROOT
@@ -21,7 +21,6 @@ PREPARED = ROOT / "tests" / "prepared" / "len48"
 TASK = ["--task=translation_doc", "--source-lang=en", "--target-lang=de", "--langs=en,de"]
 SEARCH = ["--beam=3", "--max-len-a=1.2", "--max-len-b=2", "--unnormalized"]
 HERE = ["--cpu", "--num-workers=0", "--max-tokens=200"]
-WHOLE = ["--instances=greedy", "--instance-tokens=100000"]
 COUNTS = [7, 6, 9]  # sentences of the test documents
 
 
@@ -32,18 +31,16 @@ def checkpoint(tmp_path_factory):
 
 
 @pytest.fixture
-def generate(checkpoint, tmp_path, monkeypatch):
-    """generate(options): the sentences by document of PREFIX.jsonl, which fairseq-generate writes in this process."""
-    from fairseq_cli import generate as command
+def generate(checkpoint, tmp_path):
+    """generate(options): the sentences by document of PREFIX.jsonl, which fairseq-generate writes."""
 
-    def run(*options: str, model=checkpoint) -> list[list[str]]:
-        line = ["fairseq-generate", PREPARED / "bin", *TASK, f"--path={model}", *SEARCH, *HERE, *options]
-        monkeypatch.setattr(sys, "argv", [*map(str, line), f"--gen-output={tmp_path / 'test'}"])
-        command.cli_main()
+    def call(*options: str) -> list[list[str]]:
+        line = [PREPARED / "bin", *TASK, f"--path={checkpoint}", *SEARCH, *HERE, *options]
+        run("generate", *line, f"--gen-output={tmp_path / 'test'}")
         lines = [json.loads(one) for one in (tmp_path / "test.jsonl").read_text(encoding="utf-8").splitlines()]
         return [one["hypotheses"][0]["sentences"] for one in lines]
 
-    return run
+    return call
 
 
 @torch.no_grad()
@@ -68,10 +65,3 @@ def test_sequential_within_instances(generate):
     assert [len(one) for one in found] == [len(one) for one in full] == [2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1]
     assert [one for one in found if len(one) == 1] == [one for one in full if len(one) == 1]
     assert found != full
-
-
-def test_another_system(generate, tmp_path):
-    """A Transformer over documents, which is free in the number of sentences: with a strategy it is not."""
-    model = make_checkpoint(PREPARED, tmp_path / "full.pt", "--doc-mode", "full")
-    for way in (["--strategy=sliding", "--window-tokens=60"], ["--strategy=sequential", *WHOLE]):
-        assert [len(one) for one in generate("--doc-mode=full", *way, model=model)] == COUNTS

@@ -1,15 +1,13 @@
-"""Systems beside the G-Transformer: trained and translated with through fairseq's commands; windows also resumed."""
+"""Systems beside the G-Transformer, through fairseq's commands: trained from a sentence model, translated with."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
 
-from tests.commands import run
-from tests.core.end_to_end.conftest import made_once
+from tests.commands import only_error, run
 from tests.support import ROOT
 
 PREPARED = ROOT / "tests" / "prepared" / "len48"
@@ -20,55 +18,53 @@ SMALL = (
     "--share-all-embeddings --optimizer adam --lr 0.01 --max-tokens 100 --log-format json --log-interval 1 "
     "--no-epoch-checkpoints --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 --num-workers 1"
 ).split()
+PARTS = ["--instances", "parts", "--instance-tokens", "40"]
+BATCHES = ["--instances=sliding", "--context-sentences=2", "--batch-order=document"]
+# Architecture -> its own options; the last three or four say which sentences stand together, also in generation.
 SYSTEMS = {
-    "lst_transformer_mini": ["--instances", "parts", "--instance-tokens", "40"],
-    "flat_transformer_mini": ["--current-layers", "0", "--instances", "current", "--context-sentences", "2"],
-    "window_transformer_mini": ["--window", "3", "--instances", "parts", "--instance-tokens", "40"],
+    "lst_transformer_mini": PARTS,
+    "flat_transformer_mini": ["--current-layers=0", "--instances", "current", "--context-sentences", "2"],
+    "window_transformer_mini": ["--window=3", *PARTS],
+    "docflat_mini": ["--context-gate=discrete", *BATCHES],
+    "mbe_mini": BATCHES,
 }
 EVAL = '--eval-bleu-args={"beam": 1, "max_len_a": 0, "max_len_b": 3}'  # untrained models write to the limit
 GENERATION = ["--beam=2", "--max-len-a=0", "--max-len-b=3", "--batch-size=4"]
 
 
-def instances(options: list[str]) -> list[str]:
-    """The options among a system's that say which sentences stand together: generation takes them, too."""
-    return options[options.index("--instances") :]
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def sentence_model(tmp_path_factory):
     """A Transformer on single sentences."""
-    single = ["--instances", "disjoint", "--context-sentences", "0"]
-
-    def make(folder: Path) -> None:
-        arguments = [*TASK, *single, "--arch", "doc_transformer_mini", *SMALL, "--max-epoch=1", f"--save-dir={folder}"]
-        run("train", PREPARED / "bin", *arguments)
-
-    return made_once(tmp_path_factory, "sentence_model", make) / "checkpoint_last.pt"
+    folder, single = tmp_path_factory.mktemp("sentences"), ["--instances", "disjoint", "--context-sentences", "0"]
+    line = [*TASK, *single, "--arch", "doc_transformer_mini", *SMALL, "--max-epoch=1", f"--save-dir={folder}"]
+    run("train", PREPARED / "bin", *line)
+    return folder / "checkpoint_last.pt"
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_trained_and_translated_with(sentence_model, tmp_path, system):
-    """From a sentence model; a translation of as many sentences as the source, one line an instance."""
-    options, save = SYSTEMS[system], tmp_path / "model"
-    arguments = [*TASK, *options, "--arch", system, *SMALL, f"--save-dir={save}"]
-    start = [f"--finetune-from-model={sentence_model}", "--load-partial"]
-    log = run("train", PREPARED / "bin", *arguments, *start, "--max-epoch", "1", "--eval-bleu", EVAL)
-    assert '"valid_bleu"' in log
-    output = tmp_path / "test"
-    run(
-        "generate", PREPARED / "bin", *TASK, *instances(options), f"--path={save / 'checkpoint_last.pt'}", *GENERATION,
-        f"--gen-output={output}",
-    )  # fmt: skip
-    lines = [json.loads(line) for line in output.with_suffix(".jsonl").read_text().splitlines()]
-    assert len(lines) > 3
-    if system.startswith("window"):
-        log = run("train", PREPARED / "bin", *arguments, *start, "--max-epoch", "2")
-        assert '"valid_loss"' in log and '"epoch": 2' in log and '"epoch": 1,' not in log
-        cfg = torch.load(save / "checkpoint_last.pt", weights_only=True)["cfg"]["model"]
-        assert 0.5 < cfg["length_ratio"] < 2.0 and cfg["window"] == 3
-        assert cfg["decode_alignment"] == "sentence"
-        changed = '--model-overrides={"decode_alignment": "linear"}'
-        run(
-            "generate", PREPARED / "bin", *TASK, *instances(options), f"--path={save / 'checkpoint_last.pt'}",
-            *GENERATION, changed,
-        )  # fmt: skip
+    """Validation translates; generation writes each of the 22 sentences once, by two passes what reads targets."""
+    own, last = SYSTEMS[system], tmp_path / "checkpoint_last.pt"
+    by_batch, reads_targets = own[-3:] == BATCHES, system == "docflat_mini"
+    line = [*TASK, *own, "--arch", system, *SMALL, f"--save-dir={tmp_path}", *["--context-loss=off"] * by_batch]
+    line += [f"--finetune-from-model={sentence_model}", "--load-partial"]
+    bleu = [] if reads_targets else ["--eval-bleu", EVAL]
+    log = run("train", PREPARED / "bin", *line, *bleu, "--max-epoch=1")
+    assert ('"valid_bleu"' in log) != reads_targets
+    together = [word for word in own if word not in ("--current-layers=0", "--window=3", "--context-gate=discrete")]
+    work = ["generate", PREPARED / "bin", *TASK, *together, f"--path={last}", *GENERATION]
+    passes = [f"--first-pass={sentence_model}", "--batch-sentences=4"] if by_batch else []
+    log = run(*work, *passes, f"--gen-output={tmp_path / 'test'}")
+    lines = [json.loads(one) for one in (tmp_path / "test.jsonl").read_text().splitlines()]
+    assert sum((one.get("current") or [0, one["sentences"]])[1] for one in lines) == 22
+    if by_batch:
+        assert "first pass: 22 sentences by" in log
+        assert all(one["sentences"] == len(one["hypotheses"][0]["sentences"]) == 1 for one in lines)
+    if reads_targets:
+        assert "--first-pass CHECKPOINT" in only_error(run(*work, status=1))
+    if system == "window_transformer_mini":  # resumed, and its alignment chosen anew
+        log = run("train", PREPARED / "bin", *line, "--max-epoch=2")
+        assert '"epoch": 2' in log and '"epoch": 1,' not in log
+        cfg = torch.load(last)["cfg"]["model"]
+        assert 0.5 < cfg["length_ratio"] < 2.0 and cfg["window"] == 3 and cfg["decode_alignment"] == "sentence"
+        run(*work, '--model-overrides={"decode_alignment": "linear"}')

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from gtransformer.evaluation.accuracy import Outcome, suite_report
 from gtransformer.evaluation.instances import Capacity
 from gtransformer.evaluation.sentence_scores import SentenceScorer
 from gtransformer.evaluation.suite_files import Item
@@ -110,15 +109,3 @@ def test_scores_are_forced_decodings_of_single_sentences(dictionary, encode, who
             assert score == pytest.approx(sum(each) if whole else each[-1], abs=1e-9)
 
 
-def test_report():
-    outcomes = [
-        Outcome(Item(0, ("a",), (("b",),), phenomenon, distance), solved, {})
-        for phenomenon, distance, solved in [("x", 5, True), ("x", 1, False), ("x", 1, True), ("y", None, False)]
-    ]
-    result = suite_report(outcomes)
-    assert (result["total"]["solved"], result["total"]["items"]) == (2, 4)
-    assert {key: (part["solved"], part["items"]) for key, part in result["by_phenomenon"].items()} == {
-        "x": (2, 3), "y": (0, 1),
-    }  # fmt: skip
-    assert [(key, part["solved"]) for key, part in result["by_distance"].items()] == [("1", 1), ("4-6", 1)]
-    assert result["by_phenomenon_and_distance"]["y"] == {}

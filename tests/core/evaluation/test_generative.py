@@ -46,6 +46,20 @@ def run(tmp_path, capsys):
     return call
 
 
+@pytest.mark.parametrize(
+    ("text", "outputs"),
+    [
+        ("Der da. Ja, sie.\nEr kommt.<eos> Nein.\nIhnen.\n", ["Ja, sie.", "Nein.", "Ihnen."]),
+        ("<d>\nDer da.\nSie\n<d>\nSie\nNein.\n<d>\nIhnen.\n", ["Sie", "Nein.", "Ihnen."]),
+    ],
+)
+def test_only_the_last_sentence_counts(run, text, outputs):
+    """Of a line or of a document."""
+    items = run(CTXPRO, text)[1]["systems"]["out0"]["items"]
+    assert [one["output"] for one in items] == outputs and [one["solved"] for one in items] == [True, False, True]
+    assert "4 lines" in run(CTXPRO, text + ("<d>\n" if "<d>" in text else "") + "Mehr.\n", status=1)[0]
+
+
 def test_ctxpro(run):
     """A word of its own, whatever its case and what stands around it; *er* in *der* is none."""
     found = run(CTXPRO, '"Sie", sagte Paul.\nDer da.\nWie geht\'s Ihnen?\n')[1]["systems"]["out0"]
@@ -54,23 +68,6 @@ def test_ctxpro(run):
     assert {name: part["solved"] for name, part in found["by_distance"].items()} == {"1": 1, "4-6": 0}
     assert list(found["by_phenomenon_and_distance"]["gender"]) == ["1", "4-6"]
     assert contains("Große Größe.", "gro\u0308ße") and not contains("Je t'aime.", "t'")
-    assert "1 lines" in run(CTXPRO, "Sie\n", status=1)[0]
-
-
-@pytest.mark.parametrize("form", ["{} {}", "{}<eos> {}"])
-def test_only_the_last_sentence_of_a_line_counts(run, form):
-    lines = [form.format("Der da.", "Ja, sie."), form.format("Er kommt.", "Nein."), "Ihnen."]
-    outcomes = run(CTXPRO, "".join(f"{line}\n" for line in lines))[1]["systems"]["out0"]["items"]
-    assert [one["output"] for one in outcomes] == ["Ja, sie.", "Nein.", "Ihnen."]
-    assert [one["solved"] for one in outcomes] == [True, False, True]
-
-
-def test_documents(run):
-    """Of a document the last sentence is judged."""
-    documents = "<d>\nDer da.\nSie\n<d>\nSie\nNein.\n<d>\nIhnen.\n"
-    outcomes = run(CTXPRO, documents)[1]["systems"]["out0"]["items"]
-    assert [one["output"] for one in outcomes] == ["Sie", "Nein.", "Ihnen."]
-    assert "4 lines or documents" in run(CTXPRO, documents + "<d>\nMehr.\n", status=1)[0]
 
 
 def test_contrapro(run):

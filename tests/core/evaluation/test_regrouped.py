@@ -98,35 +98,3 @@ def test_each_sentence_is_taken_where_it_is_current(kind, tmp_path, helpers, pre
     assert found.counts == expected.counts | {"instances": 5, "misaligned_instances": 0}
 
 
-def test_the_release_detokenises_whole_instances(tmp_path, helpers, prepared, regrouped):
-    """A quotation mark in the context turns those of the current sentence, on both sides alike."""
-    lines = regrouped("sliding")
-    lines[1]["hypotheses"][0]["sentences"] = ['er sagte : "', 'er ist " auch gro@@ ß .']
-    found = score_translations(prepared, "test", helpers.write_jsonl(tmp_path / "r.jsonl", lines), ["release"])
-    assert found.scores["release"].segments.text[0][1] == 'er ist" auch groß.'
-    lines[1]["hypotheses"][0]["sentences"][0] = "er sagte :"
-    found = score_translations(prepared, "test", helpers.write_jsonl(tmp_path / "r.jsonl", lines), ["release"])
-    assert found.scores["release"].segments.text[0][1] == 'er ist "auch groß.'
-
-
-@pytest.mark.parametrize(
-    ("sentences", "text"),
-    [
-        (["before", "this ."], "this."),  # one is missing: of the context
-        (["this ."], "this."),
-        (["a", "b", "c", "this ."], "this."),  # surplus ones are of the context, too
-        ([], ""),
-    ],
-)
-def test_another_number_of_sentences_is_aligned_from_the_current_one(
-    sentences, text, tmp_path, helpers, prepared, regrouped
-):
-    """It is the last of its instance. d-BLEU leaves context out and so depends on this."""
-    lines = regrouped("sliding")
-    lines[2]["hypotheses"][0]["sentences"] = sentences
-    path = helpers.write_jsonl(tmp_path / "r.jsonl", lines)
-    found = score_translations(prepared, "test", path, ["release"])
-    assert found.counts["misaligned_instances"] == 1
-    segments = found.scores["release"].segments
-    assert segments.text[0][2] == text
-    assert segments.documents.hypotheses[0] == " ".join(segments.text[0]).strip()

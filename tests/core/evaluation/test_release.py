@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer
 
-from gtransformer.cli.score import main
 from gtransformer.data.instance_index import InstanceIndex
-from gtransformer.evaluation.references import cut_when_detokenised, reference_option
+from gtransformer.evaluation.references import reference_option
 from gtransformer.evaluation.score import score_translations
 
 # Three instances. The translation lacks a quotation mark in its first sentence, which turns those of the second.
 REFERENCE = [
     ["sie sagte : „ ja “ .", "„ nein “ , sagte er ( heute ) ."],
     ["Haus@@ boote sind schön ."],
-    ["das kostet $ 5 .", "es ist 10 % t@@ eurer &amp; gut !"],
+    ["das kostet $ 5 .", "es ist 10 % t@@ eurer &amp; geht 's gut !"],
 ]
 TRANSLATION = [
     ["sie sagte : „ ja .", "„ nein “ , sagte er ( heute ) ."],
     ["Boote sind sch@@ ön ."],
-    ["das kostet $ 6 .", "es wird 10 % t@@ eurer &amp; gut !"],
+    ["das kostet $ 6 .", "es wird 10 % t@@ eurer &amp; geht 's gut !"],
 ]
 
 
@@ -71,7 +68,7 @@ def test_whole_instances_are_detokenised_and_then_cut(instances):
         assert abs(score - one_by_one) > 1, "the case must tell the two orders apart"
     assert scores.segments.text == [[*produced[0], *produced[1]], produced[2]]
     assert scores.segments.sentences.references == [line for sentences in wanted for line in sentences]
-    assert scores.segments.instances.references[2] == "das kostet $5. es ist 10% teurer & gut!"
+    assert scores.segments.instances.references[2] == "das kostet $5. es ist 10% teurer & geht 's gut!"
     # By hand: truecasing stays, BPE and escapes go, and the quotation mark that is missing shows in the next sentence.
     assert [*produced[0], *produced[1], produced[2][0]] == [
         "sie sagte: „ja.", "„ nein “, sagte er (heute).", "Boote sind schön.", "das kostet $6.",
@@ -86,14 +83,6 @@ def test_unknown_words_of_the_reference_match_nothing(instances):
     assert scores.segments.sentences.references[2] == "Hausboote sind <<unk>>."
     assert scores.segments.sentences.hypotheses[2] == "Hausboote sind <unk>."
     assert scores.values["s_bleu"].score < 99
-
-
-def test_sentences_that_hold_the_mark():
-    """Plain text of a pretrained model's corpus may: the cut stays where the sentences end. Escapes are undone."""
-    detokenise = MosesDetokenizer("de").detokenize
-    sentences = ["vor </s> nach", "&lt;/s&gt; und x</s1>y", "", "„ so"]
-    assert cut_when_detokenised(sentences, detokenise) == ["vor </s> nach", "</s> und x</s1>y", "", "„so"]
-    assert cut_when_detokenised([], detokenise) == []
 
 
 def test_sentencepiece(prepared, tmp_path, helpers):
@@ -115,10 +104,3 @@ def test_sentencepiece(prepared, tmp_path, helpers):
     assert scores.segments.text[0][:2] == scores.segments.sentences.references[:2] == expected
 
 
-def test_by_the_command(prepared, hypotheses, capsys):
-    assert main([str(prepared), "--hypotheses", str(hypotheses), "--reference=release"]) == 0
-    result = json.loads(hypotheses.with_suffix(".scores.json").read_text(encoding="utf-8"))
-    assert list(result["scores"]) == ["release"]
-    assert hypotheses.with_suffix(".txt").read_text(encoding="utf-8").splitlines()[1] == "das Haus ist neu."
-    printed = capsys.readouterr().out
-    assert all(score["signature"] in printed for score in result["scores"]["release"].values())

@@ -102,15 +102,6 @@ def test_the_published_contrapro():
     assert max(len(example.source) for example in suite.items) == 2
 
 
-@pytest.mark.skipif(not DISCOURSE.is_dir(), reason="the suites are not part of the repository")
-def test_the_published_sets_of_voita():
-    suite = read_suite([DISCOURSE / "deixis_dev.json.xz", DISCOURSE / "lex_cohesion_dev.json.xz"])
-    assert len(suite.items) == 1000 and {len(example.source) for example in suite.items} == {4}
-    assert {len(e.candidates) for e in suite.items if e.phenomenon == "deixis_dev"} == {2}
-    assert {len(e.candidates) for e in suite.items if e.phenomenon != "deixis_dev"} == {2, 3, 4, 5}
-    assert {example.distance for example in suite.items} == {1, 2, 3}
-
-
 def test_contrapro_for_generation(tmp_path, capsys):
     """Documents end in the item's sentence, empty context is left out; the expected word is as in the text."""
     folder, output = write_text_form(tmp_path / "c"), tmp_path / "out"

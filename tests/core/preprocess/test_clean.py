@@ -10,14 +10,14 @@ from gtransformer.preprocess.clean import CleanReport, clean_files
 
 
 def test_counts(write, tmp_path):
-    source = write("en", "<d>\nOne.\r \r\n\nThree.\n<d>\n \n\n<d>\nSix\x07.\n\x0c\nEight\n\t\n")
-    target = write("de", "<d>\nEins.\nZwei.\n\n<d>\nVier.\n\r\n<d>\nSechs.\nSieben.\nAcht\u2028!\nNeun\r\n")
+    source = write("en", "<d>\nOne.\r \r\n\nThree.\n<d>\n \n\n<d>\nSix\x07.\n\x0c\nEight\n\t\nTen\n")
+    target = write("de", "<d>\nEins.\nZwei.\n\n<d>\nVier.\n\r\n<d>\nSechs.\nSieben.\nAcht\u2028!\nNeun\r\n __NULL__\n")
     out = tmp_path / "out" / "en", tmp_path / "out" / "de"
     report = clean_files(source, target, out)
     assert report == CleanReport(
         documents_read=3,
-        sentences_read=9,
-        dropped=6,
+        sentences_read=10,
+        dropped=7,
         dropped_documents=1,
         documents=2,
         sentences=3,
@@ -25,12 +25,6 @@ def test_counts(write, tmp_path):
     )
     assert list(read_lines(out[0])) == ["<d>", "One.", "<d>", "Six.", "Eight"]
     assert list(read_lines(out[1])) == ["<d>", "Eins.", "<d>", "Sechs.", "Acht !"]
-
-
-def test_the_same_text_on_both_sides_is_said(write, tmp_path):
-    sides = write("en", "<d>\nOne.\nTwo.\n"), write("de", "<d>\nOne.\nTwo.\n")
-    (warning,) = clean_files(*sides, (tmp_path / "x.en", tmp_path / "x.de")).warnings("train", sides)
-    assert warning.startswith("train: 2 of 2 sentences are the same on both sides")
 
 
 @pytest.mark.parametrize(
@@ -49,15 +43,6 @@ def test_what_is_refused_leaves_nothing(write, tmp_path, english, german, place)
     with pytest.raises(UserError, match=place):
         clean_files(source, target, (tmp_path / "x.en", tmp_path / "x.de"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["de", "en"]
-
-
-def test_missing_translations_of_ted_are_left_out_and_counted(write, tmp_path):
-    source, target = write("en", "<d>\nOne.\nTwo.\n"), write("de", "<d>\nEins.\n __NULL__\n")
-    out = tmp_path / "x.en", tmp_path / "x.de"
-    report = clean_files(source, target, out)
-    assert report.dropped == 1 and "1 pairs with a side that is empty or __NULL__" in report.summary()
-    assert [path.read_text() for path in out] == ["<d>\nOne.\n", "<d>\nEins.\n"]
-    assert clean_files(source, target, out, every_line=True).kept_empty_target == 1
 
 
 def test_every_line_of_a_test_set_is_kept(write, tmp_path):

@@ -31,14 +31,18 @@ def test_files(tmp_path, convert, capsys):
 
 
 def test_divide(tmp_path, convert):
-    assert convert("--divide=0.8,0.1,0.1") == 0
-    splits = find_splits(tmp_path / "out", "en", "de")
-    assert splits.keys() == {"train", "valid", "test"}
-    assert sorted(document for pair in splits.values() for document in read_documents(*pair)) == [
-        [("a", "A")],
-        [("b", "B")],
-        [("c", "C")],
-    ]
+    """Documents are drawn, always the same ones, and stay in their order."""
+    text = "".join(f"{number}\n\n" for number in range(100))
+    found = []
+    for more in ([], ["--overwrite"]):
+        assert convert("--divide=0.8,0.1,0.1", *more, source=text, target=text) == 0
+        splits = find_splits(tmp_path / "out", "en", "de")
+        found.append({split: [int(one[0][0]) for one in read_documents(*pair)] for split, pair in splits.items()})
+    assert found[0] == found[1] and {split: len(part) for split, part in found[0].items()} == {
+        "train": 80, "valid": 10, "test": 10,
+    }  # fmt: skip
+    assert sorted(sum(found[0].values(), [])) == list(range(100)) and found[0]["train"] != list(range(80))
+    assert all(part == sorted(part) for part in found[0].values())
 
 
 ITEMS = [
@@ -76,69 +80,45 @@ def test_ctxpro(tmp_path, write, ctxpro, capsys):
     said = capsys.readouterr().out
     assert "test: 3 documents, 7 sentences" in said
 
-    translated = write("pt", "<d>\nOlá.\nx\nQuem?\nx\n<d>\nx\n<d>\nOutro.\nx\n")
-    broken = [ITEMS[0], {**ITEMS[1], "ref segment": "Conheço-te. <d>"}, ITEMS[2]]
-    assert ctxpro(broken, INPUTS, f"--context-translations={translated}") == 1
-    assert "<d> inside a sentence is reserved" in capsys.readouterr().err
     parted = [{**ITEMS[0], "ref segment": "Eu\nvi."}, *ITEMS[1:]]
+    translated = write("pt", "<d>\nOlá.\nx\nQuem?\nx\n<d>\nx\n<d>\nOutro.\nx\n")
     assert ctxpro(parted, INPUTS, f"--context-translations={translated}") == 0
     sides = find_splits(tmp_path / "out", "en", "pt")["test"]
     targets = [["Olá.", "Viste isso?", "Quem?", "Eu vi."], ["Conheço-te."], ["Outro.", "Fui."]]
     expected = [list(zip(*pair, strict=True)) for pair in zip(documents, targets, strict=True)]
     assert list(read_documents(*sides)) == expected
-    write("pt", "<d>\nOlá.\nx\nQuem?\n<d>\nx\n<d>\nOutro.\nx\n")
-    assert ctxpro(ITEMS, INPUTS, f"--context-translations={translated}") == 1
-    assert "differ first in document 1" in capsys.readouterr().err
 
 
-def test_several_files_of_ctxpro(tmp_path, write, capsys):
-    other = [str(write("b.json", json.dumps(ITEMS[1:2]))), str(write("b.inputs", "Yes.<eos> I know you.\n"))]
-    files = [str(write("a.json", json.dumps(ITEMS))), str(write("a.inputs", INPUTS))]
-    line = [
-        "ctxpro",
-        str(tmp_path / "out"),
-        "--split=train",
-        "-t=pt",
-        "--items",
-        files[0],
-        other[0],
-        "--inputs",
-        files[1],
-    ]
-    assert main([*line, other[1]]) == 0 and "train: 4 documents, 9 sentences" in capsys.readouterr().out
-    assert len(json.loads((tmp_path / "out" / "ctxpro_train.json").read_text())) == 4
-
-
-def test_films_of_other_files_of_ctxpro_are_left_out(tmp_path, write, ctxpro, capsys):
+def test_what_is_left_out_of_ctxpro(tmp_path, write, ctxpro, capsys):
+    """Items of films that are in other files, and items without an expected word; both are named."""
     other = write("other.json", json.dumps(ITEMS[:1]))
     assert ctxpro(ITEMS, INPUTS, f"--without={other}") == 0
     said = capsys.readouterr().out
-    assert (
-        "test: 1 documents, 1 sentences" in said
-        and "note: 2 items were left out, of films that are in other files: entry 0 of items.json, entry 2 of" in said
-    )
+    assert "test: 1 documents, 1 sentences" in said and "entry 0 of items.json, entry 2 of" in said
     assert [one["document id"] for one in json.loads((tmp_path / "out" / "ctxpro_test.json").read_text())] == ["film b"]
-    assert ctxpro(ITEMS[:1], INPUTS.splitlines()[0] + "\n", f"--without={other}", "--overwrite") == 1
-    assert "no item is left" in capsys.readouterr().err
-
-
-def test_items_of_ctxpro_without_an_expected_word_are_left_out(tmp_path, ctxpro, capsys):
-    assert ctxpro([ITEMS[0], {**ITEMS[1], "expected": "-"}, ITEMS[2]]) == 0
+    assert ctxpro([ITEMS[0], {**ITEMS[1], "expected": "-"}, ITEMS[2]], INPUTS, "--overwrite") == 0
     said = capsys.readouterr().out
-    assert "test: 2 documents" in said and "1 items were left out, without an expected word: entry 1 of items" in said
+    assert "test: 2 documents" in said and "entry 1 of items" in said
+
+
+BROKEN = [ITEMS[0], {**ITEMS[1], "ref segment": "Conheço-te. <d>"}, ITEMS[2]]
+PORTUGUESE = "<d>\nOlá.\nx\nQuem?\nx\n<d>\nx\n<d>\nOutro.\nx\n"
 
 
 @pytest.mark.parametrize(
-    ("items", "inputs", "message"),
+    ("items", "inputs", "translated", "message"),
     [
-        (ITEMS, INPUTS + "More.\n", "items.inputs: has 4 lines, but "),
-        (ITEMS, INPUTS.replace("I know you", "You know"), "items.inputs, line 2: its last sentence"),
-        (ITEMS, INPUTS.replace("Who?", "<s>"), "items.inputs, line 1: <s>"),
-        ([{"src segment": "I did."}], INPUTS, "no suite of ctxpro"),
+        (ITEMS, INPUTS + "More.\n", "", "items.inputs: has 4 lines"),
+        (ITEMS, INPUTS.replace("I know you", "You know"), "", "items.inputs, line 2: "),
+        (ITEMS, INPUTS.replace("Who?", "<s>"), "", "items.inputs, line 1: <s>"),
+        ([{"src segment": "I did."}], INPUTS, "", "ctxpro"),
+        (BROKEN, INPUTS, PORTUGUESE, "<d>"),
+        (ITEMS, INPUTS, PORTUGUESE.replace("Quem?\nx\n", "Quem?\n"), "document 1"),
     ],
 )
-def test_what_users_run_into_with_ctxpro(tmp_path, ctxpro, capsys, items, inputs, message):
-    assert ctxpro(items, inputs) == 1
+def test_what_users_run_into_with_ctxpro(tmp_path, write, ctxpro, capsys, items, inputs, translated, message):
+    more = [f"--context-translations={write('pt', translated)}"] if translated else []
+    assert ctxpro(items, inputs, *more) == 1
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
-    assert not list((tmp_path / "out").glob("*"))
+    assert translated or not list((tmp_path / "out").glob("*"))

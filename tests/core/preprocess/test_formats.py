@@ -12,7 +12,7 @@ from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
 from sacrebleu.dataset.wmt_xml import WMTXMLDataset
 
 from gtransformer.errors import UserError
-from gtransformer.preprocess.formats import Options, divided, read
+from gtransformer.preprocess.formats import Options, read
 
 # A byte order mark, line ends of Windows, a document type, comments, attributes in any order, entities, tags within
 # segments, segments over two lines, an empty segment, no paragraphs, a name of a system with a quote.
@@ -168,10 +168,6 @@ def test_ids(write, names):
     assert found(source, target, ids=write("ids", names)) == documents
 
 
-def test_plain(write):
-    assert found(write("x", "a\n\nb\n"), write("y", "A\n\nB\n")) == [[("a", "A")], [("b", "B")]]
-
-
 WRONG = {  # name of the first file -> (contents, message)
     "references.xml": ((WMT_XML,), "has several references"),
     "damaged.xml": ((WMT_XML.replace("</collection>", ""),), "mismatch"),
@@ -189,6 +185,7 @@ WRONG = {  # name of the first file -> (contents, message)
     "no id.tsv": ((TSV.replace("x\t\ta\tTwo", "x\t\t\tTwo"),), "line 3: no document id"),
     "again.tsv": ((TSV + "x\tx\ta\tx\tx\n",), "line 5: document a occurs again"),
     "one side": (("a\n",), "plain takes two files"),
+    "unequal": (("a\nb\n", "A\n"), "1 unequal, line 1"),
 }
 
 
@@ -196,19 +193,8 @@ WRONG = {  # name of the first file -> (contents, message)
 def test_what_is_refused(write, name):
     contents, message = WRONG[name]
     paths = [write(f"{number} {name}", text) for number, text in enumerate(contents)]
+    ids = write("ids", "x\nx\n") if name == "unequal" else None
     with pytest.raises(UserError, match=message):
-        found(*paths, reference="" if name == "references.xml" or name.endswith("sgm") else "A")
+        found(*paths, **({} if name == "references.xml" or name.endswith("sgm") else {"reference": "A"}), ids=ids)
 
 
-def test_files_of_unequal_length(write):
-    paths = write("en", "a\nb\n"), write("de", "A\n")
-    with pytest.raises(UserError, match="de, line 1: the file ends here"):
-        found(*paths, ids=write("ids", "x\nx\n"))
-
-
-def test_divided():
-    documents = [[(str(number), "")] for number in range(100)]
-    parts = divided(documents, "0.8,0.1,0.1")
-    assert {split: len(part) for split, part in parts.items()} == {"train": 80, "dev": 10, "test": 10}
-    assert sorted(sum(parts.values(), []), key=documents.index) == documents
-    assert parts["train"] == sorted(parts["train"], key=documents.index) and parts == divided(documents, "0.8,0.1,0.1")

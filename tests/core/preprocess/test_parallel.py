@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
-
 import pytest
 
 from gtransformer.errors import UserError
@@ -14,11 +11,6 @@ from gtransformer.preprocess.parallel import map_chunks, map_file
 
 def upper(lines):
     return [line.upper() for line in lines]
-
-
-def process(lines):
-    time.sleep(0.05)
-    return os.getpid()
 
 
 def complain(lines):
@@ -37,11 +29,6 @@ def test_order_and_completeness(workers):
 def test_document_lines_stay(write, tmp_path, workers):
     map_file(upper, write("in", "<d>\na\n<d>\nb\n\nc\n" * 4000), tmp_path / "out", workers)
     assert list(read_lines(tmp_path / "out")) == ["<d>", "A", "<d>", "B", "", "C"] * 4000
-
-
-def test_few_lines_are_worked_on_here():
-    assert list(map_chunks(process, ["a"], 4)) == [os.getpid()]
-    assert os.getpid() not in map_chunks(process, ["a", "b"], 4, size=1)
 
 
 @pytest.mark.parametrize("lines", [1, 20_000])

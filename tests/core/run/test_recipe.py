@@ -145,11 +145,3 @@ def test_other_recipes_are_beside_the_one_that_names_them(tmp_path):
     assert (more.pretrained_from, more.prepared_from) == ("docflat/sentences", str(tmp_path / "demo.yaml"))
 
 
-def test_small_recipes_have_the_sizes_of_one_another():
-    small = [
-        load_recipe(name) for name in ("cpu_small", "cpu_small_sent", "cpu_small_finetune", "from_sentence_model_small")
-    ]
-    for option in ("encoder-layers", "decoder-layers", "arch", "lr", "stop-time-hours", "dropout", "warmup-updates"):
-        assert len({str(recipe.training()[option]) for recipe in small}) == 1, option
-    assert {recipe.prepared_from for recipe in small[1:]} == {"cpu_small"}
-    assert {recipe.pretrained_from for recipe in small[2:]} == {"cpu_small_sent"}

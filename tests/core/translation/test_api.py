@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 import pytest
-import torch
 
-import gtransformer
 from gtransformer.data.instances import BOUNDARY_TOKENS, greedy
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
 from gtransformer.translation.api import GTransformer
-from gtransformer.translation.engine import sentence_scores
-from gtransformer.translation.lines import CHUNK
 from tests.hard_text import STRANGE
 from tests.saved_model import make_model
 
@@ -77,13 +71,6 @@ def test_scores_are_the_models_log_probabilities(model):
     assert found[0].score > found[1].score
 
 
-def test_sentence_scores():
-    tokens, scores = [0, 5, 2, 0, 6, 7, 2, 9], [0.0, -1.0, -2.0, 0.0, -4.0, -8.0, -16.0, -0.5]
-    assert sentence_scores(tokens, scores, eos=2, skip={9}) == [-3, -28]
-    assert sentence_scores(tokens, scores, eos=2, skip={8}) == [-3, -28, -0.5]
-    assert sentence_scores([5, 9], [-1.0, -4.0], eos=2, skip={9}) == [-5]  # ended by the limit
-
-
 def test_long_documents_are_cut_by_source_length(model):
     """Translating a document equals translating each of its instances as a document of its own."""
     document = DOCUMENT * 7
@@ -108,35 +95,6 @@ def test_shapes_and_mistakes(model):
         model.translate(DOCUMENT, width=3)
 
 
-def test_lines_with_and_without_ends(model):
-    plain = ["One.\u2028", "", "<d>", "Two."]
-    bare, ended = (
-        [line for window in model.translate_lines(lines) for line in window]
-        for lines in (plain, [f"{line}\n" for line in plain])
-    )
-    assert ended == bare
-
-
-@pytest.mark.parametrize(
-    ("count", "sentences", "scores"),
-    [
-        (1, ["4 5 4 4"], [-127]),
-        (2, ["4", "5 4 4"], [-3, -124]),
-        (3, ["4", "5", "4 4"], [-3, -12, -112]),
-        (5, ["4", "5", "4 4", "", ""], [-3, -12, -112, 0, 0]),
-    ],
-)
-def test_without_the_rule_of_sentences_lines_are_filled_by_order(model, count, sentences, scores):
-    """Of a translation that has three sentences, whatever its source has."""
-    d = model.engine.target
-    tokens = [4, d.eos(), d.bos(), 5, d.eos(), d.bos(), 4, 4, d.eos(), model.engine.sides.language]
-    values = [-1.0, -2.0, 0.0, -4.0, -8.0, 0.0, -16.0, -32.0, -64.0, -128.0]
-    hypo = {"tokens": torch.tensor(tokens), "positional_scores": torch.tensor(values), "score": -1.0}
-    found = model.engine._hypothesis(hypo, count)
-    words = [" ".join(d[int(index)] for index in text.split()) for text in sentences]
-    assert (found.sentences, found.scores) == (words, scores)
-
-
 def test_a_model_keeps_its_rule_of_sentences(model, tmp_path):
     """That of its training, until a command says otherwise; with a strategy there is none but on."""
     trained = GTransformer.from_pretrained(make_model(tmp_path, "--sentence-rule", "off"), device="cpu")
@@ -147,19 +105,3 @@ def test_a_model_keeps_its_rule_of_sentences(model, tmp_path):
     assert trained.translate(DOCUMENT, **way) == model.translate(DOCUMENT, **way)
 
 
-def test_a_text_without_end_is_translated_as_it_comes(model):
-    """Memory is bounded by what a window holds: a few windows of an endless text are ready before its end."""
-    read = []
-
-    def endless():
-        while True:
-            read.append(None)
-            yield "The old dog sleeps near a house." if len(read) % 9 else ""
-
-    lines = [line for window in islice(model.translate_lines(endless()), 3) for line in window]
-    assert len(lines) > 20 and all(bool(line.translations) != line.line.breaks for line in lines)
-    assert len(read) <= len(lines) + 2 * CHUNK
-
-
-def test_reachable_from_the_package():
-    assert gtransformer.GTransformer is GTransformer

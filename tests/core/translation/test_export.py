@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,17 +14,15 @@ import torch
 from gtransformer.cli.export import main
 from gtransformer.cli.translate import main as translate
 from gtransformer.models.saved import read_parameters
-from gtransformer.preprocess.manifest import NOTED, noted_digests
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions
 from tests import saved_model as saved_models
-from tests.saved_model import SHORT, make_checkpoint, training_arguments
+from tests.saved_model import make_checkpoint, training_arguments
 from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
 
-FULL = "--doc-mode full --encoder-ctxlayers 0 --decoder-ctxlayers 0 --cross-ctxlayers 0".split()
 TEXT = ["The old dog sleeps.", "Mary finds her book under two trees."]
 
 
@@ -46,11 +43,19 @@ def failure(capsys, *arguments) -> str:
     return capsys.readouterr().err
 
 
-def test_a_run_becomes_a_directory_that_needs_nothing_else(parts, saved_model, capsys):
-    output = parts / "deep" / "model"
+@pytest.mark.parametrize("form", ["cfg", "args"])
+def test_a_run_becomes_a_directory_that_needs_nothing_else(parts, saved_model, form):
+    """Checkpoints of the authors' release and of fairseq 0.10 hold arguments in place of a configuration."""
+    output, checkpoint = parts / "deep" / "model", parts / "run" / "checkpoints" / "checkpoint_best.pt"
+    if form == "args":
+        torch.save(torch.load(checkpoint) | {"cfg": None, "args": training_arguments(parts / "prepared")}, checkpoint)
     assert main([str(parts / "run"), str(output), "--beam", "2", "--max-len-a", "0", "--max-len-b", "3"]) == 0
-    assert "en to de" in capsys.readouterr().out
     expected = GTransformer.from_pretrained(saved_model, device="cpu").translate(TEXT)
+    written, state = read_parameters(output), torch.load(checkpoint)["model"]
+    assert written.keys() == state.keys()
+    assert all(torch.equal(written[name], value) for name, value in state.items())
+    different = {value.data_ptr(): value.nbytes for value in state.values()}  # what is tied is written once
+    assert (output / "model.safetensors").stat().st_size < sum(different.values()) + 50_000
     moved = parts / "elsewhere"
     output.rename(moved)
     for name in ("run", "prepared", "deep"):
@@ -58,22 +63,6 @@ def test_a_run_becomes_a_directory_that_needs_nothing_else(parts, saved_model, c
     assert GTransformer.from_pretrained(moved, device="cpu").translate(TEXT) == expected
     names = ["model.safetensors", "dict.en.txt", "dict.de.txt", "bpe.codes", "truecase.en", "truecase.de"]
     assert sorted(path.name for path in moved.iterdir()) == sorted(["config.json", "manifest.json", *names])
-    manifest = json.loads((moved / "manifest.json").read_text())
-    assert manifest["command"].startswith("gtransformer export") and "torch" in manifest["versions"]
-    assert manifest["search"]["beam"] == 2
-
-
-def test_a_prepared_corpus_and_a_checkpoint(parts):
-    checkpoint = parts / "run" / "checkpoints" / "checkpoint_best.pt"
-    assert main([str(parts / "prepared"), str(parts / "model"), "--checkpoint", str(checkpoint)]) == 0
-    assert ModelDirectory.open(parts / "model").search == SearchOptions()
-    written, state = read_parameters(parts / "model"), torch.load(checkpoint)["model"]
-    assert written.keys() == state.keys()
-    for name, value in state.items():
-        assert torch.equal(written[name], value)
-    size = (parts / "model" / "model.safetensors").stat().st_size
-    different = {value.data_ptr(): value.nbytes for value in state.values()}
-    assert size < sum(different.values()) + 50_000  # what is tied is written once
 
 
 def test_mistakes_leave_nothing_behind(parts, capsys):
@@ -90,18 +79,6 @@ def test_mistakes_leave_nothing_behind(parts, capsys):
     manifest.write_text(manifest.read_text().replace('"de"', '"fr"'))
     assert "translates en-de, but" in failure(capsys, run, output)
     assert sorted(path.name for path in parts.iterdir()) == ["prepared", "run"]
-
-
-def test_old_checkpoints(parts, saved_model):
-    """Those of the authors' release and of fairseq 0.10 hold arguments in place of a configuration."""
-    checkpoint = parts / "run" / "checkpoints" / "checkpoint_best.pt"
-    state = torch.load(checkpoint)
-    state |= {"cfg": None, "args": training_arguments(parts / "prepared")}
-    torch.save(state, checkpoint)
-    search = ["--beam", "2", "--max-len-a", "0", "--max-len-b", "3"]
-    assert main([str(parts / "run"), str(parts / "model"), *search]) == 0
-    found = GTransformer.from_pretrained(parts / "model", device="cpu").translate(TEXT)
-    assert found == GTransformer.from_pretrained(saved_model, device="cpu").translate(TEXT)
 
 
 def test_learned_positions_have_an_end(parts, tmp_path, capsys):
@@ -126,21 +103,10 @@ def test_learned_positions_have_an_end(parts, tmp_path, capsys):
     assert output.count("\n") == 2 and "cut in parts: 1 in all (sentence 2 of document 1)" in errors
 
 
-def test_sentence_level_models_get_a_sentence_at_a_time(parts, saved_model):
-    """A corpus prepared with --max-sents 1 makes a model that has never seen two sentences together."""
-    manifest = parts / "prepared" / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"max_sents": null', '"max_sents": 1'))
-    search = ["--beam", "2", "--max-len-a", "0", "--max-len-b", "3"]
-    assert main([str(parts / "run"), str(parts / "model"), *search]) == 0
-    found = GTransformer.from_pretrained(parts / "model", device="cpu").translate(TEXT)
-    whole = GTransformer.from_pretrained(saved_model, device="cpu")
-    assert found == [whole.translate([sentence])[0] for sentence in TEXT] != whole.translate(TEXT)
-
-
 @pytest.mark.parametrize(
     ("options", "limits"),
     [
-        ((), (60, None)),  # as the corpus was prepared
+        ((), (60, 9)),  # as the corpus was prepared
         (("--instances", "greedy", "--instance-tokens", "21"), (21, None)),
         (("--instances", "parts", "--instance-tokens", "90"), (90, None)),
         (("--instances", "disjoint", "--context-sentences", "0"), (None, 1)),
@@ -149,6 +115,8 @@ def test_sentence_level_models_get_a_sentence_at_a_time(parts, saved_model):
     ],
 )
 def test_instances_are_as_long_as_those_trained_on(parts, options, limits):
+    manifest = parts / "prepared" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"max_sents": null', '"max_sents": 9'))
     make_checkpoint(parts / "prepared", parts / "run" / "checkpoints" / "checkpoint_best.pt", *options)
     assert main([str(parts / "run"), str(parts / "model")]) == 0
     directory = ModelDirectory.open(parts / "model")
@@ -158,17 +126,10 @@ def test_instances_are_as_long_as_those_trained_on(parts, options, limits):
     assert len(model.translate(TEXT * 20, beam=1, max_len_a=0, max_len_b=1)) == 40
 
 
-def noted(run: Path, **record: object) -> None:
-    """Write what a run's training notes."""
-    manifest = run.parent / "prepared" / "manifest.json"
-    manifest.write_text(json.dumps({"outputs": {}} | json.loads(manifest.read_text())))
-    digests = noted_digests(manifest.parent)
-    (run / "checkpoints" / NOTED).write_text(json.dumps(digests | record))
-
-
 def test_the_search_is_that_of_the_runs_recipe(parts):
     """As training noted it, with what is given in its place."""
-    noted(parts / "run", generate={"beam": 4, "lenpen": "0.6", "strategy": "sequential", "fp16": True, "nbest": 3})
+    noted = {"beam": 4, "lenpen": "0.6", "strategy": "sequential", "fp16": True, "nbest": 3}
+    (parts / "run" / "generate.json").write_text(json.dumps(noted))
     for options, wanted in (
         ([], SearchOptions(beam=4, lenpen=0.6, strategy="sequential")),
         (["--beam", "2", "--strategy", "full"], SearchOptions(beam=2, lenpen=0.6)),
@@ -176,16 +137,6 @@ def test_the_search_is_that_of_the_runs_recipe(parts):
         output = parts / f"model{len(options)}"
         assert main([str(parts / "run"), str(output), *options]) == 0
         assert ModelDirectory.open(output).search == wanted
-
-
-def test_a_search_that_the_model_cannot_do_is_refused(parts, capsys):
-    """Every translation with the directory would fail."""
-    noted(parts / "run", generate={"strategy": "parallel"})
-    best = parts / "run" / "checkpoints" / "checkpoint_best.pt"
-    make_checkpoint(parts / "prepared", best, "--instances=disjoint", "--context-sentences=0")
-    message = "--strategy parallel: the model was trained on single sentences"
-    assert message in failure(capsys, parts / "run", parts / "model")
-    assert not (parts / "model").exists()
 
 
 @pytest.mark.parametrize(
@@ -202,14 +153,6 @@ def test_models_that_read_other_sentences_are_refused(parts, monkeypatch, capsys
     make_checkpoint(parts / "prepared", parts / "run" / "checkpoints" / "checkpoint_best.pt", *options.split())
     assert "reads other sentences beside those" in failure(capsys, parts / "run", parts / "model")
     assert not (parts / "model").exists()
-
-
-def test_plain_transformer_over_the_document_keeps_the_number_of_lines(parts):
-    """--doc-mode full: nothing but the constraint ties its sentences to those of the source."""
-    checkpoint = make_checkpoint(parts / "prepared", parts / "full.pt", *FULL)
-    assert main([str(parts / "prepared"), str(parts / "model"), "--checkpoint", str(checkpoint)]) == 0
-    model = GTransformer.from_pretrained(parts / "model", device="cpu")
-    assert len(model.translate(TEXT * 2, beam=SHORT.beam, max_len_a=0, max_len_b=2)) == 4
 
 
 @pytest.mark.slow

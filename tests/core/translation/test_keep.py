@@ -10,7 +10,7 @@ from gtransformer.cli.translate import main
 from gtransformer.errors import UserError
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.engine import Engine, Hypothesis
-from gtransformer.translation.keep import NOTHING, PLACEHOLDERS, USUAL, Keep
+from gtransformer.translation.keep import PLACEHOLDERS, USUAL, Keep
 from gtransformer.translation.lines import LIST_MARK
 
 KEPT = {
@@ -54,13 +54,6 @@ def test_what_is_lost_is_at_the_end():
     assert Keep(["q*"], lambda probe: True).replace("abc") == ("abc", [])
     with pytest.raises(UserError, match="--keep"):
         Keep(["("], lambda probe: True)
-
-
-def test_lines_without_words():
-    keep = Keep(USUAL, lambda probe: True)
-    for line in ("|---|---|", "a@b.de, c@d.de", r"C:\a\b.txt", "# 1.", "3,5", "🙂", "`x = y`"):
-        assert not keep.has_words(line) and keep.has_words(f"{line} word")
-    assert NOTHING.has_words("`x`") and not NOTHING.has_words("12")
 
 
 MANUAL = [

@@ -4,26 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-import pytest
-
-from gtransformer.errors import UserError
 from gtransformer.translation.options import SearchOptions, add_search_options
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"nbest": 6},
-        {"sentence_rule": "off", "strategy": "sequential", "context_sentences": 1},
-        {"sampling_topk": 5},  # with a beam of 5
-        {"strategy": "parallel", "sampling_topk": 3, "beam": 1},
-        {"strategy": "sliding", "nbest": 2},
-        {"window_tokens": 9},
-    ],
-)
-def test_contradictions(values):
-    with pytest.raises(UserError):
-        SearchOptions(**values)
 
 
 def test_the_command_line_replaces_what_it_gives():

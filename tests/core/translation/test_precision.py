@@ -17,7 +17,6 @@ from tests.support import relative_error
 
 pytestmark = pytest.mark.slow
 
-CPU = torch.device("cpu")
 DOCUMENTS = [["The old dog sleeps.", "Mary finds her book under two trees."], ["The river sleeps near a house."]]
 needs_int8 = pytest.mark.skipif(not has_int8(), reason="the processor has no instructions for int8")
 needs_bfloat16 = pytest.mark.skipif(not has_bfloat16(), reason="the processor has no instructions for bfloat16")
@@ -74,23 +73,6 @@ def test_bfloat16_rounds_products_alone(saved_model, monkeypatch):
         assert one.score != other.score and one.score == pytest.approx(other.score, rel=0.05)
 
 
-@pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=needs_bfloat16)])
-def test_weights_are_laid_out_once(saved_model, precision, monkeypatch):
-    """The second batch packs nothing, and gets what a fresh model gives it."""
-    model = load(saved_model, precision)
-    first = best(model)
-    made = []
-    real = PackedLinear.__init__
-
-    def init(self, *modules, **options):
-        made.append(modules)
-        real(self, *modules, **options)
-
-    monkeypatch.setattr(PackedLinear, "__init__", init)
-    assert best(model) == first and not made
-    assert best(load(saved_model, precision)) == first and made
-
-
 @needs_int8
 def test_int8_is_close_and_depends_on_no_batch(saved_model):
     """All linear layers, of encoder and decoder, in a pass over everything and word by word."""
@@ -113,14 +95,14 @@ def test_int8_is_close_and_depends_on_no_batch(saved_model):
     assert [one.score for one in alone] == pytest.approx([one.score for one in found], abs=1e-5)
 
 
-@pytest.mark.parametrize(("precision", "instructions"), [("int8", "has_int8"), ("bfloat16", "has_bfloat16")])
-def test_what_the_processor_lacks_is_refused(precision, instructions, monkeypatch):
-    monkeypatch.setattr(precision_module, instructions, lambda: False)
+@pytest.mark.parametrize(
+    ("precision", "device"), [("int8", "cpu"), ("bfloat16", "cpu"), ("float16", "cpu"), ("int8", "cuda")]
+)
+def test_what_cannot_be_had_is_refused(precision, device, monkeypatch):
+    """What the processor has no instructions for, or is for other devices."""
+    for instructions in ("has_int8", "has_bfloat16"):
+        monkeypatch.setattr(precision_module, instructions, lambda: False)
     with pytest.raises(UserError, match=f"--precision {precision}"):
-        check_precision(precision, CPU)
+        check_precision(precision, torch.device(device))
 
 
-def test_what_is_for_other_devices():
-    for precision, device in (("float16", CPU), ("int8", torch.device("cuda"))):
-        with pytest.raises(UserError, match=f"--precision {precision}"):
-            check_precision(precision, device)

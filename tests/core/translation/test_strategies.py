@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 
 import pytest
@@ -26,13 +25,6 @@ def model(saved_model):
 def limited(model: GTransformer, **limits) -> GTransformer:
     """The same model, trained on other instances."""
     return GTransformer(replace(model.directory, **limits), model.chain, model.engine)
-
-
-def test_a_window_longer_than_the_document_is_full(model):
-    whole = limited(model, max_instance_tokens=None)
-    expected = whole.nbest(DOCUMENTS)
-    assert whole.nbest(DOCUMENTS, strategy="sliding", window_tokens=10_000) == expected
-    assert model.nbest(DOCUMENTS) != expected  # it would cut them
 
 
 @pytest.mark.parametrize(
@@ -108,24 +100,6 @@ def test_a_sentence_longer_than_a_window_is_cut_in_parts(model, way):
     assert 20 < max(parts) <= 39 < sum(parts)
 
 
-def test_a_prefix_counts_in_windows(model, monkeypatch):
-    """The word that a model puts before each source sentence."""
-    monkeypatch.setattr(model.engine, "prefix", [model.engine.source.index("the")])
-    longest = max(len(tokens) for one in DOCUMENTS for tokens in model.chain.encode(one))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="too long")
-        model.translate(DOCUMENTS, strategy="sliding", window_tokens=longest + 3)
-    with pytest.warns(UserWarning, match="cut in parts"):
-        model.translate(DOCUMENTS, strategy="sliding", window_tokens=longest + 2)
-
-
-def test_text_that_the_model_cannot_read(model, recwarn):
-    model.translate(SENTENCES[:2])
-    assert not any("unknown" in str(one.message) for one in recwarn)
-    with pytest.warns(UserWarning, match=r"unknown to the model: 1 in all \(sentence 2 of document 1\)"):
-        model.translate([SENTENCES[0], "Привет, мир"])
-
-
 @pytest.mark.parametrize(
     ("limits", "way", "message"),
     [
@@ -159,12 +133,3 @@ def test_translations_that_the_length_limit_ends_are_named(model):
         model.translate(alone[:2], max_len_a=0, max_len_b=1)
 
 
-@pytest.mark.parametrize("strategy", ["full", "parallel"])
-def test_limits_of_a_model_with_few_positions(saved_model, strategy):
-    """They are those that search used, whatever --max-len-a and --max-len-b say."""
-    model = GTransformer.from_pretrained(saved_model, device="cpu")
-    model.engine._generator(SearchOptions(beam=1, max_len_a=0, max_len_b=60, strategy=strategy)).positions = 30
-    (found,) = greedy(model, [DOCUMENT[:3]], 60, strategy=strategy)
-    lengths = [len(one.split()) for one in found.sentences]
-    assert any(found.at_limit) and max(lengths) < 60
-    assert all(length > 1 for length, ended in zip(lengths, found.at_limit, strict=True) if ended)

@@ -104,6 +104,7 @@ def test_pipes_and_compressed_files(translate, text, tmp_path, monkeypatch):
 
 
 def test_scores_and_several_translations(translate, text):
+    """As columns, and as JSON with the places of lines."""
     best, _ = translate(text(TEXT))
     scored, _ = translate(text(TEXT), "--scores")
     assert [line.rpartition("\t")[2] for line in scored] == best
@@ -112,21 +113,15 @@ def test_scores_and_several_translations(translate, text):
     for line, one in zip(several, scored, strict=True):
         cells = line.split("\t")
         assert len(cells) == (4 if "\t" in one else 1) and "\t".join(cells[:2]) == one
-
-
-def test_json(translate, text):
-    best, _ = translate(text(TEXT))
     lines = [json.loads(line) for line in translate(text(TEXT), "--format", "json", "--nbest", 2, "--scores")[0]]
-    assert [line["translation"] for line in lines] == best
-    assert [line["source"] for line in lines] == TEXT
-    assert [line["line"] for line in lines] == [1, 2, 3, 4, 5, 6]
-    assert [(line["document"], line["sentence"]) for line in lines] == [
-        (None, None), (1, 1), (1, 2), (None, None), (2, 1), (None, None)
-    ]  # fmt: skip
-    assert lines[1]["nbest"][0] == {"translation": best[1], "score": lines[1]["score"]} and len(lines[1]["nbest"]) == 2
-    assert "nbest" not in lines[0] and "score" not in lines[0]
-    plain = json.loads(translate(text(["a b"]), "--format", "json")[0][0])
-    assert set(plain) == {"line", "document", "sentence", "source", "translation"}
+    assert [line["translation"] for line in lines] == best and [line["source"] for line in lines] == TEXT
+    places = [None, (1, 1), (1, 2), None, (2, 1), None]
+    assert [(line["line"], line["document"], line["sentence"]) for line in lines] == [
+        (number, *(place or (None, None))) for number, place in enumerate(places, 1)
+    ]
+    for line, columns, place in zip(lines, several, places, strict=True):
+        nbest = [f"{one['score']:.4f}\t{one['translation']}" for one in line.get("nbest", [])]
+        assert "\t".join(nbest) == (columns if place else "")
 
 
 def test_running_text_is_split_and_put_together(translate, text, saved_model):
@@ -136,14 +131,6 @@ def test_running_text_is_split_and_put_together(translate, text, saved_model):
     assert output[4] == " ".join(parts) and len(output) == len(TEXT)
     whole, _ = translate(text(TEXT))
     assert output[4] != whole[4] and output[:3] == whole[:3]
-
-
-def test_a_broken_line_leaves_nothing(translate, tmp_path):
-    path = tmp_path / "broken.txt"
-    path.write_bytes(b"The dog.\n\nThe h\xffuse.\n")
-    output, errors = translate(path, "-o", tmp_path / "out.txt", status=1)
-    assert output == [] and errors.startswith(f"error: {path}, line 3: ")
-    assert [one.name for one in tmp_path.iterdir()] == ["broken.txt"]
 
 
 def test_an_interrupt_leaves_nothing(translate, text, tmp_path, monkeypatch):
@@ -169,16 +156,3 @@ def test_an_interrupt_leaves_nothing(translate, text, tmp_path, monkeypatch):
     assert output.read_text(encoding="utf-8").split("\n")[:-1] == expected
 
 
-def test_a_strategy_line_for_line(translate, text, saved_model):
-    lines = ["The old dog sleeps.", "Mary finds her book.", "", "The house.", "<d>", "The river."]
-    found, _ = translate(text(lines), "--strategy=sequential", "--context-sentences=1")
-    model = GTransformer.from_pretrained(saved_model, device="cpu")
-    documents = [lines[:2], lines[3:4], lines[5:]]
-    first, second, third = model.translate(documents, strategy="sequential", context_sentences=1)
-    assert found == [*first, "", *second, "<d>", *third]
-
-
-def test_the_input_is_not_replaced(translate, text):
-    path = text(TEXT)
-    translate(path, "-o", path, status=1)
-    assert path.read_text(encoding="utf-8").split("\n")[:-1] == TEXT

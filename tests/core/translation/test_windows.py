@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from gtransformer.data.instances import BOUNDARY_TOKENS, greedy
-from gtransformer.translation.lines import MOST_LINES, InputLine, cut, read_text, windows
+from gtransformer.translation.lines import MOST_LINES, cut, read_text, windows
 
 LIMIT = 30
 
@@ -74,26 +74,26 @@ def test_memory_is_bounded():
     assert len(blank.lines) == MOST_LINES and blank.instances == []
 
 
-def test_places():
-    text = ["", "a", "b", "", "\u200b", "c", " <d> ", "d", "\r", "e"]
-    lines = list(read_text(text, words))
-    assert [line.breaks for line in lines] == [True, False, False, True, True, False, True, False, True, False]
-    sentences = [
-        (line.position.lines, line.position.documents, line.position.sentences) for line in lines if not line.breaks
-    ]
-    assert sentences == [(2, 1, 1), (3, 1, 2), (6, 2, 1), (8, 3, 1), (10, 4, 1)]
-    assert all(isinstance(line, InputLine) and len(line.tokens) == (not line.breaks) for line in lines)
-
-
-def test_blank_lines_of_a_text_that_opens_with_a_mark_are_empty_sentences():
-    text = ["\u200b", "<d>", "a", "", "b", "<d>", "c"]
-    lines = list(read_text(text, words))
-    assert [line.breaks for line in lines] == [True, True, False, False, False, True, False]
-    positions = [
-        (line.position.lines, line.position.documents, line.position.sentences) for line in lines if not line.breaks
-    ]
-    assert positions == [(3, 1, 1), (4, 1, 2), (5, 1, 3), (7, 2, 1)]
-    assert [len(line.tokens) for line in lines] == [0, 0, 1, 0, 1, 0, 1]
+@pytest.mark.parametrize(
+    ("text", "one_document", "places"),
+    [
+        (
+            ["", "a", "b", "", "\u200b", "c", " <d> ", "d", "\r", "e"], False,
+            {1: (1, 1), 2: (1, 2), 5: (2, 1), 7: (3, 1), 9: (4, 1)},
+        ),
+        # Blank lines of a text that opens with a mark are empty sentences.
+        (["\u200b", "<d>", "a", "", "b", "<d>", "c"], False, {2: (1, 1), 3: (1, 2), 4: (1, 3), 6: (2, 1)}),
+        (["", "a", "", "b", "<d>", "c"], True, {0: (1, 1), 1: (1, 2), 2: (1, 3), 3: (1, 4), 5: (2, 1)}),
+    ],
+)  # fmt: skip
+def test_places(text, one_document, places):
+    """Document and sentence of every line that is no border; a line in the text for each line."""
+    lines = list(read_text(text, words, one_document=one_document))
+    assert [line.text for line in lines] == text
+    found = [(line.position.documents, line.position.sentences) for line in lines]
+    assert {number: found[number] for number, line in enumerate(lines) if not line.breaks} == places
+    assert [line.position.lines for line in lines if not line.breaks] == [number + 1 for number in places]
+    assert all(line.tokens == ([[text[number]]] if text[number].isalpha() else []) for number, line in enumerate(lines))
 
 
 def test_sentences_that_are_too_long_are_cut_in_parts():
@@ -122,10 +122,3 @@ def test_list_marks_are_no_text():
     lines = list(read_text(text, words))
     assert ["".join(line.frame) for line in lines] == ["  - ", "## ", "", "-", "1) ", " * > ", "", "#1"]
     assert [line.sentences for line in lines] == [["A dog."], ["Title"], ["3. May"], [], ["x"], ["y"], [], []]
-
-
-def test_one_document():
-    """Blank lines are no borders; <d> is."""
-    lines = list(read_text(["", "a", "", "b", "<d>", "c"], words, one_document=True))
-    assert [line.breaks for line in lines] == [False, False, False, False, True, False]
-    assert [line.position.documents for line in lines] == [1, 1, 1, 1, 1, 2]

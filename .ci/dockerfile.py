@@ -1,4 +1,4 @@
-"""A Dockerfile as a shell script that does the same in a fresh folder: ``python tests/dockerfile.py FILE >script``.
+"""A Dockerfile as a shell script that does the same in a fresh folder: ``python .ci/dockerfile.py FILE >script``.
 
 The folder stands for the image's file system and PATH's first Python for the one that the image begins with. Lines
 COPY, RUN, ENV, ARG, WORKDIR and the last CMD are done, each RUN by a shell of its own as Docker does; another
@@ -57,7 +57,7 @@ def as_script(text: str) -> str:
         elif keyword == "CMD":
             last = shlex.join(json.loads(rest))
         elif keyword != "FROM":
-            raise ValueError(f"{keyword}: not known here; let tests/dockerfile.py say what it does")
+            raise ValueError(f"{keyword}: not known here; let .ci/dockerfile.py say what it does")
     return "\n".join([*parts, last]) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""What .ci/check_package.sh tries in an environment that has the wheel: ``python -I tests/installed.py``.
+"""What .ci/check_package.sh tries in an environment that has the wheel: ``python -I .ci/installed.py``.
 
 No test module: it runs in the environment's own Python, without pytest, in an empty folder, and nothing of the checkout
 is imported.
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-MODEL = HERE / "small_model" / "model"
+MODEL = HERE.parent / "tests" / "small_model" / "model"
 PROGRAMS = Path(sys.executable).parent
 TRAINED = ("--max-update", "6")
 

@@ -1,4 +1,4 @@
-"""Write the mean of checkpoints of one training (``gtransformer average CHECKPOINTS --last 5 --output FILE``)."""
+"""Write the mean of checkpoints of one training (``gtransformer average DIR --last 5 -o FILE``)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,19 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer average", description=__doc__.split(" (")[0] + ".")
     parser.add_argument(
-        "checkpoints", nargs="+", type=Path, metavar="PATH", help="a training's folder of checkpoints, or files"
+        "checkpoints",
+        nargs="+",
+        type=Path,
+        metavar="PATH",
+        help="directory of checkpoints, or checkpoints",
     )
-    parser.add_argument("--last", type=int, metavar="N", help="the last N numbered checkpoints of the folder")
     parser.add_argument(
-        "--or-fewer", action="store_true", help="if the folder has fewer, average those"
+        "--last", type=int, metavar="N", help="average the last N numbered checkpoints"
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the checkpoint to write")
+    parser.add_argument("--or-fewer", action="store_true", help="average fewer if there are not N")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="checkpoint to write"
+    )
     return parser
 
 
@@ -36,7 +42,9 @@ def main(argv: list[str] | None = None) -> None:
         paths = last_checkpoints(paths[0], args.last, args.or_fewer)
     check_output(args.output, paths)
     average(paths, args.output)
-    print(f"{args.output}: the mean of {len(paths)} checkpoints, {', '.join(path.name for path in paths)}")
+    print(
+        f"{args.output}: the mean of {len(paths)} checkpoints, {', '.join(path.name for path in paths)}"
+    )
 
 
 if __name__ == "__main__":

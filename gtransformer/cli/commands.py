@@ -7,17 +7,17 @@ import re
 # The output of gtransformer --help, in the order of a project's steps: summaries by name.
 MAP = {
     "Prepare a corpus": {
-        "prepare": "clean, tokenise, cut into subwords and binarise a corpus",
-        "convert": "convert WMT, IWSLT, TMX, TSV, subtitles, ctxpro, ContraPro",
+        "prepare": "clean a corpus, split it into subwords and binarise it",
+        "convert": "convert WMT, IWSLT, TMX, TSV, subtitles, ctxpro, ContraPro to a raw corpus",
     },
     "Train": {
         "run": "prepare, train, generate and score by a recipe",
         "average": "average the last checkpoints of a training",
-        "model convert": "start from a sentence model of Hugging Face or Marian",
-        "export": "save a trained model with all that translating needs",
+        "model convert": "make a document model of a sentence model of Hugging Face or Marian",
+        "export": "save a trained model for translation",
     },
     "Translate": {
-        "translate": "translate plain text or subtitles with an exported model",
+        "translate": "translate plain text or subtitles",
     },
     "Evaluate": {
         "score": "s-BLEU, d-BLEU, chrF, TER, COMET and significance",
@@ -50,7 +50,7 @@ COMMANDS = [name for part in (*MAP.values(), *LAB.values()) for name in part]
 
 
 def module_of(name: str) -> str:
-    """Return the module of a command, of the package: with ``build_parser()`` and ``main(argv)``; imported quickly."""
+    """Return the module of a command, with ``build_parser()`` and ``main(argv)``."""
     if name == "demo":
         return "lab.cli.demo"
     folder = "lab.cli" if name.startswith("lab ") else "cli"

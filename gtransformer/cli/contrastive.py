@@ -1,8 +1,9 @@
 """Score contrastive translations with a trained model: does it prefer the right one in its context?
 
-``gtransformer contrastive PREPARED --path checkpoint_best.pt --items FILE --output result.json``; the items are
-ContraPro or the sets of Voita et al.; the format is detected. The model was trained on the prepared corpus with the
-task ``translation_doc``: one of this package or fairseq's ``transformer``.
+``gtransformer contrastive PREPARED --path checkpoint_best.pt --items FILE --output result.json``;
+the items are ContraPro or the sets of Voita et al.; the format is detected. The model was trained
+on the prepared corpus with the task ``translation_doc``: one of this package or fairseq's
+``transformer``.
 """
 
 from __future__ import annotations
@@ -24,15 +25,26 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer contrastive", description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("prepared", type=Path, help="prepared corpus (made by gtransformer prepare)")
-    add("--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model")
-    items = "contrapro.json or a directory with contrapro.text.{en,de}; or one or several files of Voita et al."
+    add("prepared", type=Path, help="prepared corpus")
+    add("--path", type=Path, required=True, metavar="CHECKPOINT", help="trained model")
+    items = "contrapro.json, a directory with contrapro.text.{en,de}, or files of Voita et al."
     add("--items", type=Path, required=True, nargs="+", metavar="FILE", help=items)
-    add("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
-    before = "ContraPro: at most N sentences before the scored one (default: JSON 1, text form all)"
+    add("--output", type=Path, required=True, metavar="JSON", help="file to write")
+    before = "ContraPro: at most N sentences of context (default: 1 with contrapro.json, else all)"
     add("--context", type=int, metavar="N", help=before)
-    add("--documents", type=Path, metavar="DIR", help="ContraPro's JSON: OpenSubtitles2018, DIR/ID.en and DIR/ID.de")
-    add("--max-tokens", type=int, default=4096, help="target tokens per batch (%(default)s)")
+    add(
+        "--documents",
+        type=Path,
+        metavar="DIR",
+        help="contrapro.json: OpenSubtitles 2018, DIR/ID.en and DIR/ID.de",
+    )
+    add(
+        "--max-tokens",
+        type=int,
+        default=4096,
+        metavar="N",
+        help="target tokens of a batch (default: %(default)s)",
+    )
     add("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
     return parser
@@ -56,9 +68,13 @@ def main(argv: list[str] | None = None) -> None:
     settings = read_settings(args.prepared)
     pair = settings["source_lang"], settings["target_lang"]
     if not suite.langs:
-        raise UserError(f"{args.items[0]}: {suite.name} has no wrong translations; see gtransformer generative")
+        raise UserError(
+            f"{args.items[0]}: {suite.name} has no wrong translations; see gtransformer generative"
+        )
     if tuple(map(two_letters, pair)) != suite.langs:
-        raise UserError(f"{args.prepared}: prepared for {'-'.join(pair)}, but {suite.name} is {'-'.join(suite.langs)}")
+        raise UserError(
+            f"{args.prepared}: prepared for {'-'.join(pair)}, but {suite.name} is {'-'.join(suite.langs)}"
+        )
     scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu)
     encoders = [
         sentence_encoder(args.prepared, lang, dictionary, suite.tokenised)

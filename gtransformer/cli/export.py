@@ -1,4 +1,4 @@
-"""Save a trained model as a directory with all files for translation (``gtransformer export RUN MODEL``)."""
+"""Save a trained model as a directory for translation (``gtransformer export RUN MODEL``)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from gtransformer.translation.options import SearchOptions, add_search_options, 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer export", description=__doc__.split(" (")[0] + ".")
-    parser.add_argument("source", type=Path, metavar="RUN", help="directory of a run, or of a prepared corpus")
-    parser.add_argument("output", type=Path, metavar="MODEL", help="the model directory to write")
-    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="default: the run's model")
-    parser.add_argument("--prepared", type=Path, metavar="DIR", help="default: the corpus that the run was trained on")
+    parser.add_argument(
+        "source", type=Path, metavar="RUN", help="directory of a run, or a prepared corpus"
+    )
+    parser.add_argument("output", type=Path, metavar="MODEL", help="model directory to write")
+    parser.add_argument(
+        "--checkpoint", type=Path, metavar="FILE", help="model to save (default: the run's)"
+    )
+    parser.add_argument(
+        "--prepared", type=Path, metavar="DIR", help="its prepared corpus (default: the run's)"
+    )
     add_search_options(parser, "the run's recipe's")
     return parser
 

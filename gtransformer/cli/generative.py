@@ -1,8 +1,8 @@
 """Generative accuracy: does a system's translation contain the form that the context requires?
 
-``gtransformer generative --items ctxpro.json -t pt --hypotheses X.txt --output result.json``. The hypotheses are plain
-text: a line or a document per entry, whose last sentence is scored. Of several systems, the first is the baseline of
-sign tests.
+``gtransformer generative --items ctxpro.json -t pt --hypotheses X.txt --output result.json``. The
+hypotheses are plain text: a line or a document for each entry, whose last sentence is scored. Of
+several systems, the first is the baseline of sign tests.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer generative", description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--items", type=Path, required=True, metavar="JSON", help="ctxpro, contrapro.json, or what convert wrote")
-    add("-t", "--target-lang", required=True, help="of the translations, for splitting a line into sentences")
-    texts = "one translation per system: a line or a document (<d>) per item, whose last sentence is scored"
+    add("--items", type=Path, required=True, metavar="JSON", help="items of ctxpro or ContraPro")
+    add("-t", "--target-lang", required=True, metavar="LANG", help="language of the translations")
+    texts = "a plain text for each system: a line or document for each item, whose last sentence counts"
     add("--hypotheses", nargs="+", required=True, metavar="[NAME=]FILE", help=texts)
-    add("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
+    add("--output", type=Path, required=True, metavar="JSON", help="file to write")
     return parser
 
 
@@ -41,11 +41,20 @@ def main(argv: list[str] | None = None) -> None:
     check_output(args.output, [args.items, *named.values()])
     items = read_suite([args.items], context=0).items
     if not any(map(is_judged, items)):
-        raise UserError(f"{args.items}: no item expects a word; for sets of Voita et al. use gtransformer contrastive")
+        raise UserError(
+            f"{args.items}: no item expects a word; for sets of Voita et al. use gtransformer contrastive"
+        )
     last = last_sentence(args.target_lang)
-    judged = {name: judge(items, list(map(last, read_outputs(path, items)))) for name, path in named.items()}
+    judged = {
+        name: judge(items, list(map(last, read_outputs(path, items))))
+        for name, path in named.items()
+    }
     systems = {
-        name: {"hypotheses": str(path), **suite_report(judged[name]), "items": [one.to_json() for one in judged[name]]}
+        name: {
+            "hypotheses": str(path),
+            **suite_report(judged[name]),
+            "items": [one.to_json() for one in judged[name]],
+        }
         for name, path in named.items()
     }
     (_, first), *others = judged.items()
@@ -56,7 +65,9 @@ def main(argv: list[str] | None = None) -> None:
     result |= {"systems": systems, "significance": tests}
     shown = dict(systems)
     if all(references):
-        result["reference"] = shown["(reference)"] = suite_report(judge(items, list(map(last, references))))
+        result["reference"] = shown["(reference)"] = suite_report(
+            judge(items, list(map(last, references)))
+        )
     write_json(args.output, result | provenance("generative", argv))
     print(accuracy_table(shown, tests))
     if odd:

@@ -1,4 +1,4 @@
-"""Print what is installed and where: for fairseq's ``--user-dir``, your own recipes and bug reports."""
+"""Print versions, device and directories: for bug reports, ``--user-dir`` and your own recipes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="gtransformer info", description=__doc__.replace("``", ""))
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--user-dir", action="store_true", help="print only the package's directory")
-    only.add_argument("--configs", action="store_true", help="print only the directory of the recipes")
+    only.add_argument(
+        "--configs", action="store_true", help="print only the directory of the recipes"
+    )
     return parser
 
 
@@ -27,7 +29,15 @@ def main(argv: list[str] | None = None) -> None:
     if args.user_dir or args.configs:
         print(PACKAGE if args.user_dir else config_directory())
         return
-    found = {"gtransformer": gtransformer.__version__, **package_versions(), "device": device_name()}
-    found |= {"commit": current_commit() or "none", "user-dir": PACKAGE, "configs": config_directory()}
+    found = {
+        "gtransformer": gtransformer.__version__,
+        **package_versions(),
+        "device": device_name(),
+    }
+    found |= {
+        "commit": current_commit() or "none",
+        "user-dir": PACKAGE,
+        "configs": config_directory(),
+    }
     width = max(map(len, found))
     print("\n".join(f"{name:{width}}  {value}" for name, value in found.items()))

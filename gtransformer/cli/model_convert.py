@@ -14,23 +14,25 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(
         prog="gtransformer model convert",
-        description=f"{__doc__} It translates documents sentence by sentence, as the sentence model does, with as many "
-        "lines out as in; gtransformer run from_sentence_model CORPUS --sentence-model DIR trains it on documents.",
+        description=f"{__doc__} It translates documents sentence by sentence. "
+        "gtransformer run from_sentence_model CORPUS --sentence-model DIR trains it on documents.",
     )
     parser.add_argument(
         "source", type=Path, metavar="MODEL",
-        help="a folder in Hugging Face's format (Marian and OPUS-MT, M2M-100, NLLB-200, mBART-50), or Marian's .npz or "
-        ".bin, or its folder",
+        help="folder in Hugging Face's format (OPUS-MT, M2M-100, NLLB-200, mBART-50), or Marian's "
+        ".npz or .bin file",
     )  # fmt: skip
-    parser.add_argument("output", type=Path, metavar="DIR", help="the model directory to make")
+    parser.add_argument("output", type=Path, metavar="DIR", help="model directory to write")
     parser.add_argument(
         "-s", "--source-lang", required=True, metavar="LANG",
-        help="source language; for a multilingual model in the model's notation (en, en_XX, eng_Latn)",
+        help="source language; of a multilingual model its own code (en, en_XX, eng_Latn)",
     )  # fmt: skip
-    parser.add_argument("-t", "--target-lang", required=True, metavar="LANG", help="target language")
+    parser.add_argument(
+        "-t", "--target-lang", required=True, metavar="LANG", help="target language"
+    )
     parser.add_argument(
         "--vocab", nargs="+", type=Path, default=[], metavar="FILE",
-        help="for Marian's models: the vocabulary of both sides, or of source and target (default: the files next to "
+        help="Marian: vocabulary of both sides, or of source and target (default: the files next to "
         "the model)",
     )  # fmt: skip
     add_search_options(parser, "beam 5")

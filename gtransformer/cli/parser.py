@@ -8,7 +8,7 @@ from gtransformer.installation import as_typed
 
 
 class _Imported(argparse.Action):
-    """Action of ``--user-dir``, which imports the directory at once, so that models loaded later find its system."""
+    """Action of ``--user-dir``, which imports the directory, so that models find its system."""
 
     def __call__(self, parser, namespace, values, option_string=None):
         from gtransformer.optional import import_user_dir
@@ -26,10 +26,12 @@ class CommandParser(argparse.ArgumentParser):
 
     def add_user_dir(self) -> None:
         """Add ``--user-dir``, the code of a user's own system, for commands that load a model."""
-        help_text = "code of your own system, the folder given to fairseq-train (docs/new_system.md)"
+        help_text = "folder with the code of your own system (docs/new_system.md)"
         self.add_argument("--user-dir", action=_Imported, metavar="DIR", help=help_text)
 
     def add_changes(self, recipes: str) -> None:
         """Add ``--set``, for commands that run ``recipes`` (as "all recipes")."""
-        help_text = f"change {recipes}; repeatable"
-        self.add_argument("--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help=help_text)
+        help_text = f"change an option of {recipes}; may be repeated"
+        self.add_argument(
+            "--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help=help_text
+        )

@@ -18,81 +18,83 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the options."""
     parser = CommandParser(
         prog="gtransformer prepare",
-        description="Clean a corpus of documents, split it into subwords, cut it into instances "
-        "and binarise it. A corpus that was made before of the same files with the same options "
-        "is kept.",
+        description="Clean a corpus of documents, split it into subwords and binarise it. A corpus "
+        "that was prepared from the same files with the same options is kept.",
     )
     add = parser.add_argument
     add(
         "raw",
-        help="directory with concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz]; "
-        "gtransformer convert makes one",
+        help="raw corpus, a directory: concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz]",
     )
-    add("output", help="directory to write to")
-    add("-s", "--source-lang", default="en")
-    add("-t", "--target-lang", default="de")
-    add("--langs", help="order of the language symbols in the dictionary (default: source,target)")
+    add("output", help="directory to write")
+    add("-s", "--source-lang", default="en", metavar="LANG", help="source language (default: en)")
+    add("-t", "--target-lang", default="de", metavar="LANG", help="target language (default: de)")
+    add(
+        "--langs", metavar="LANGS",
+        help="languages in the order of their symbols in the dictionary (default: source,target)",
+    )  # fmt: skip
     add(
         "--tokeniser", choices=TOKENISERS, default=Settings.tokeniser,
-        help="learn SentencePiece (BPE with bytes for rare characters; text comes back as it "
-        "was), or tokenise and truecase by Moses' rules and learn BPE, as the papers did "
+        help="learn SentencePiece, or tokenise and truecase by Moses' rules and learn BPE "
         "(default: %(default)s)",
     )  # fmt: skip
     add(
         "--vocabulary-size", type=int, default=Settings.vocabulary_size, metavar="N",
-        help="pieces of SentencePiece, or merge operations of BPE, of both languages (default: "
-        "%(default)s)",
+        help="number of pieces of SentencePiece, or of merges of BPE (default: %(default)s)",
     )  # fmt: skip
     add(
-        "--max-instance-tokens", type=int, default=512,
-        help="an instance stays below the sum of max(source, target) + 2 of its sentences "
-        "(default: %(default)s)",
+        "--max-instance-tokens", type=int, default=512, metavar="N",
+        help="stored instances have fewer than N tokens; each sentence counts its longer side and "
+        "2 (default: %(default)s)",
     )  # fmt: skip
     add(
-        "--max-sentence-tokens", type=int, default=1024,
-        help="longer sentences are dropped from the training set (default: %(default)s)",
+        "--max-sentence-tokens", type=int, default=1024, metavar="N",
+        help="drop longer sentences from the training set (default: %(default)s)",
     )  # fmt: skip
-    add("--max-sents", type=int, help="most sentences per instance; 1 for sentence level")
+    add("--max-sents", type=int, metavar="N", help="stored instances have at most N sentences")
     add(
         "--sentence-pairs", action="store_true",
-        help="files that do not start with <d> have sentence pairs without documents: each pair "
-        "is its own document",
+        help="the files have no documents: make each sentence pair a document",
     )  # fmt: skip
     add(
         "--vocabulary", metavar="DIR",
-        help="split text as this prepared corpus or model directory does, with its dictionaries",
+        help="use subwords and dictionaries of this prepared corpus or model directory",
     )  # fmt: skip
     add(
         "--sentencepiece", metavar="MODEL",
-        help="split plain text with this SentencePiece model (mBART)",
+        help="use this SentencePiece model",
     )  # fmt: skip
-    add("--sentencepiece-target", metavar="MODEL", help="another one for the target side")
+    add("--sentencepiece-target", metavar="MODEL", help="another model for the target")
     add(
         "--bpe-codes", metavar="FILE",
-        help="split with these BPE codes (subword-nmt, fastBPE) of a fairseq model; Moses' rules "
-        "tokenise the text, escaped, with dashes separated; it is not truecased",
+        help="use these BPE codes (subword-nmt, fastBPE); text is tokenised as by tokenizer.perl -a",
     )  # fmt: skip
     add(
         "--dictionary", metavar="PATH",
-        help="the dictionary for --sentencepiece or --bpe-codes, or a folder with dict.LANG.txt "
-        "for both",
+        help="dictionary for --sentencepiece or --bpe-codes, or a folder with dict.LANG.txt",
     )  # fmt: skip
     add(
         "--bert",
         metavar="DIR",
-        help="split the source side into the wordpieces of this BERT (of Hugging Face)",
+        help="use the wordpieces of this BERT of Hugging Face for the source",
     )
     add(
         "--normalise-punctuation",
         action="store_true",
-        help="normalise punctuation by Moses' rules before",
+        help="normalise punctuation by Moses' rules",
     )
     add(
         "--overwrite",
         action="store_true",
-        help="replace a corpus of other files or options in output",
+        help="replace a corpus of other files or options",
     )
-    add("--workers", type=int, default=available_cores(), help="processes (default: all cores)")
+    add(
+        "--workers",
+        type=int,
+        default=available_cores(),
+        metavar="N",
+        help="number of processes (default: all cores)",
+    )
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Run a recipe on a corpus: prepare, train, generate, score (``gtransformer run RECIPE CORPUS STAGE``)."""
+"""Run a recipe on a corpus: prepare, train, generate, score (``gtransformer run RECIPE CORPUS``)."""
 
 from __future__ import annotations
 
@@ -31,46 +31,54 @@ def build_parser() -> argparse.ArgumentParser:
         description="Prepare a corpus, train on it, translate its test set, score the translation.",
     )
     add = parser.add_argument
-    words = "a recipe (one of those below, or the path of a YAML file), a corpus (ted, news, europarl, or a directory "
-    words += (
-        "in the raw corpus format) and a stage: prepare, train, generate, score or all (default)"
-    )
+    words = "a recipe (listed below, or a YAML file), a corpus (ted, news, europarl, or a raw corpus) "
+    words += "and a stage: prepare, train, generate, score or all (default)"
     add("words", nargs="+", metavar="RECIPE CORPUS [STAGE]", help=words)
-    model = "start from this sentence model, a directory of gtransformer model convert, with its languages and "
-    model += "vocabulary (recipes from_sentence_model, few_documents and short_context)"
+    model = "start from this directory of gtransformer model convert (recipes "
+    model += "from_sentence_model, few_documents, short_context)"
     add("--sentence-model", type=Path, metavar="DIR", help=model)
     add(
         "--langs",
         metavar="SOURCE,TARGET",
-        help="another language pair than the recipe's, as in the file names: en,fr",
+        help="language pair, as in the file names: en,fr (default: the recipe's)",
     )
-    add("--runs", type=Path, metavar="DIR", help="where runs are ($GTRANSFORMER_RUNS, or ./runs)")
-    add("--output", type=Path, metavar="DIR", help="this run's directory (RUNS/RECIPE/CORPUS)")
-    add("--prepared", type=Path, metavar="DIR", help="another path of the prepared corpus")
+    add(
+        "--runs",
+        type=Path,
+        metavar="DIR",
+        help="directory of all runs (default: $GTRANSFORMER_RUNS, else runs)",
+    )
+    add(
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="directory of this run (default: RUNS/RECIPE/CORPUS)",
+    )
+    add("--prepared", type=Path, metavar="DIR", help="use this prepared corpus")
     add(
         "--checkpoint",
         type=Path,
         metavar="FILE",
-        help="generate with this (default: the run's model)",
+        help="translate with this model (default: the run's)",
     )
     add(
         "--split",
         default="test",
         choices=[*SPLITS.values()],
-        help="what to translate (%(default)s)",
+        help="split to translate (default: %(default)s)",
     )
     parser.add_changes("the recipe")
     add(
         "--gpus",
         type=int,
         metavar="N",
-        help="number of GPUs, 0 for the CPU (default: those of this machine)",
+        help="number of GPUs; 0: the CPU (default: all of this machine)",
     )
-    add("--dry-run", action="store_true", help="print the stages' commands instead of running them")
+    add("--dry-run", action="store_true", help="print the commands, run nothing")
     add(
         "--again",
         action="store_true",
-        help="run stages that were run before, or with other settings",
+        help="run stages again, or with other settings than before",
     )
     return parser
 
@@ -112,7 +120,7 @@ def changes_of(args: argparse.Namespace) -> list[str]:
 
 @cli_main
 def main(argv: list[str] | None = None) -> int | None:
-    """Run a stage, or ``all``; the first failure ends the run. Without arguments, list recipes (status 2)."""
+    """Run a stage, or ``all``; the first failure ends the run. Without arguments, list recipes."""
     argv = sys.argv[1:] if argv is None else argv
     if not argv:
         build_parser().print_help()

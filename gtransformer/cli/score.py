@@ -1,9 +1,9 @@
-"""Score translations: s-BLEU, d-BLEU per document and per instance, chrF and TER, with sacrebleu's signatures.
+"""Score translations: s-BLEU, d-BLEU, chrF, TER and COMET, with sacrebleu's signatures.
 
-``gtransformer score PREPARED --split test --hypotheses PREFIX.jsonl`` prints one table, and writes next to the
-hypotheses the scores as JSON and the translation as plain text (one sentence per line, documents start with ``<d>``).
-Several systems are compared; the first is the baseline of ``--test``. A system may be plain text, too. With
-``--reference-file`` no prepared corpus is needed.
+``gtransformer score PREPARED --split test --hypotheses PREFIX.jsonl`` prints one table, and writes
+next to the hypotheses the scores as JSON and the translation as plain text (one sentence a line,
+documents start with ``<d>``). Several systems are compared; the first is the baseline of
+``--test``. A system may be plain text, too. With ``--reference-file`` no prepared corpus is needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from gtransformer.evaluation.metrics import COMET, DEFAULT_METRICS
 from gtransformer.evaluation.prepared_split import RAW
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.references import REFERENCES
-from gtransformer.evaluation.score import Evaluation, compare_systems, name_systems, score_text, score_translations
+from gtransformer.evaluation.score import (
+    Evaluation,
+    compare_systems,
+    name_systems,
+    score_text,
+    score_translations,
+)
 from gtransformer.evaluation.side_by_side import page
 from gtransformer.evaluation.text_table import score_table
 from gtransformer.files import atomic_write, check_output, write_json
@@ -35,29 +41,51 @@ def build_parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="gtransformer score", description=__doc__.splitlines()[0])
     add = parser.add_argument
     against = parser.add_mutually_exclusive_group(required=True).add_argument
-    against("prepared", type=Path, nargs="?", help="prepared corpus (made by gtransformer prepare)")
-    plain = "instead of PREPARED: a reference as plain text (documents start with <d> or follow a blank line)"
+    against("prepared", type=Path, nargs="?", help="prepared corpus")
+    plain = "instead of a prepared corpus: reference as plain text"
     against("--reference-file", type=Path, metavar="FILE", help=plain)
-    add("--split", default="test", help="which split of PREPARED was translated: train, valid or test (%(default)s)")
-    systems = "one file per system: what fairseq-generate wrote (PREFIX.jsonl, or its output with H-lines), or plain "
-    systems += "text, one sentence per line; the first is the baseline"
+    add(
+        "--split",
+        default="test",
+        help="split that was translated: train, valid or test (default: %(default)s)",
+    )
+    systems = (
+        "a file for each system: PREFIX.jsonl or H-lines of fairseq-generate, or plain text; the "
+    )
+    systems += "first is the baseline"
     add("--hypotheses", nargs="+", required=True, metavar="[NAME=]FILE", help=systems)
-    references = "; ".join(f"{name}: {what}" for name, what in REFERENCES.items()) + " (%(default)s)"
+    references = (
+        "raw: score plain text; release: score as the authors' release does (default: %(default)s)"
+    )
     add("--reference", choices=[*REFERENCES, "both"], default="raw", help=references)
-    add("--source-file", type=Path, metavar="FILE", help="with --reference-file: the source, for COMET")
-    add("--metrics", nargs="+", choices=DEFAULT_METRICS, default=DEFAULT_METRICS, help="which scores (default: all)")
-    alignment = "for another number of sentences than in the source: order: missing ones are empty, surplus ones "
-    alignment += "joined to the last; mwer: documents are cut again with minimal word edit distance (%(default)s)"
+    add("--source-file", type=Path, metavar="FILE", help="source for COMET, with --reference-file")
+    add(
+        "--metrics",
+        nargs="+",
+        choices=DEFAULT_METRICS,
+        default=DEFAULT_METRICS,
+        help="scores (default: all)",
+    )
+    alignment = (
+        "align documents with another number of sentences: by order, or by word edit distance "
+    )
+    alignment += "(default: %(default)s)"
     add("--align", choices=ALIGNMENTS, default=ORDER, help=alignment)
-    comet = f"also compute COMET (raw reference) with unbabel-comet's command (default: {COMMAND})"
+    comet = f"also compute COMET, with this command (default: {COMMAND})"
     add("--comet", nargs="?", const=COMMAND, metavar="COMMAND", help=comet)
-    test = "two-sided p-value and 95 %% interval of the difference to the first system: whole documents are exchanged"
+    test = "test differences from the baseline over documents: p-value and 95 %% interval"
     add("--test", action="store_true", help=test)
-    tokenizer = "sacrebleu's tokeniser for the raw reference (default: by target language or script, mostly 13a)"
+    tokenizer = "sacrebleu's tokeniser for raw text (default: by language, mostly 13a)"
     add("--tokenize", choices=sorted(BLEU.TOKENIZERS), help=tokenizer)
-    add("--output", type=Path, help="where to write the JSON (PREFIX.scores.json; comparison.json for several systems)")
-    add("--text", type=Path, help="where to write the plain-text translation of a single system (PREFIX.txt)")
-    add("--html", type=Path, metavar="FILE", help="also write a page that shows two systems side by side")
+    scores = "file for the scores (default: PREFIX.scores.json; of several systems comparison.json)"
+    add("--output", type=Path, metavar="JSON", help=scores)
+    add(
+        "--text",
+        type=Path,
+        metavar="FILE",
+        help="file for the translation of a single system (default: PREFIX.txt)",
+    )
+    add("--html", type=Path, metavar="FILE", help="write a page with two systems side by side")
     return parser
 
 
@@ -65,15 +93,19 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
-    references = tuple(REFERENCES) if args.reference == "both" else (args.reference,)
+    references = REFERENCES if args.reference == "both" else (args.reference,)
     if args.reference_file and args.reference != "raw":
         raise UserError(f"--reference {args.reference} needs a prepared corpus; leave it out")
     if args.comet and ("raw" not in references or (args.reference_file and not args.source_file)):
-        raise UserError("COMET needs the raw reference and the source (with --reference-file also --source-file)")
+        raise UserError(
+            "COMET needs the raw reference and the source (with --reference-file also --source-file)"
+        )
     named = name_systems(args.hypotheses)
     several = len(named) > 1
     if (args.test and not several) or (args.html and len(named) != 2):
-        raise UserError("--test compares systems, --html shows two of them; give them to --hypotheses")
+        raise UserError(
+            "--test compares systems, --html shows two of them; give them to --hypotheses"
+        )
     first, *_ = named.values()
     name = "comparison.json" if several else f"{first.name.removesuffix('.jsonl')}.scores.json"
     output = args.output or first.with_name(name)
@@ -92,7 +124,9 @@ def main(argv: list[str] | None = None) -> None:
     tests = compare_systems(systems) if args.test else {}
     results = {system.name: system.to_json() for system in systems}
     result = {"baseline": systems[0].name, "systems": results, "significance": tests}
-    write_json(output, (result if several else results[systems[0].name]) | provenance("score", argv))
+    write_json(
+        output, (result if several else results[systems[0].name]) | provenance("score", argv)
+    )
     print(score_table(systems, tests))
     print(f"\nscores: {output}")
     if args.html:

@@ -1,7 +1,7 @@
-"""Translate plain text or subtitles with a saved model: one output line or cue for each of the input, in order.
+"""Translate plain text or subtitles: one output line or cue for each of the input, in order.
 
-``gtransformer translate --model DIR FILE -o OUT``. One sentence a line; a blank line or ``<d>`` separates documents,
-also in the output. Subtitles keep their times and tags.
+``gtransformer translate --model DIR FILE -o OUT``. One sentence a line; a blank line or ``<d>``
+separates documents, also in the output. Subtitles keep their times and tags.
 """
 
 from __future__ import annotations
@@ -32,26 +32,54 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's options."""
     parser = CommandParser(prog="gtransformer translate", description=__doc__.splitlines()[0])
     add = parser.add_argument
-    text = "plain text (.xz, .gz, too), the raw corpus of one language, or subtitles (.srt, .vtt, .ass); "
-    add("input", nargs="?", default="-", metavar="FILE", help=f"{text}standard input for - or nothing")
-    add("--model", type=Path, required=True, metavar="DIR", help="made by gtransformer export")
-    add("-o", "--output", default="-", metavar="FILE", help="output file (default: standard output)")
-    add("--format", choices=["text", "json"], default="text", help="json: one object a line")
-    parts = "of each line its part of the N best translations of the text searched at once, separated by tabs"
+    text = "plain text (also .xz, .gz) or subtitles (.srt, .vtt, .ass); default: standard input"
+    add("input", nargs="?", default="-", metavar="FILE", help=text)
+    add(
+        "--model",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="model directory (gtransformer export)",
+    )
+    add(
+        "-o",
+        "--output",
+        default="-",
+        metavar="FILE",
+        help="file to write (default: standard output)",
+    )
+    add(
+        "--format",
+        choices=["text", "json"],
+        default="text",
+        help="json: one object a line (default: text)",
+    )
+    parts = "write N translations of each line, separated by tabs"
     add("--nbest", type=int, metavar="N", help=parts)
-    add("--scores", action="store_true", help="the log probability before each translation")
+    add("--scores", action="store_true", help="write the log probability before each translation")
     add("--one-document", action="store_true", help="blank lines do not end a document")
-    add("--gap", type=float, default=GAP, metavar="S", help="subtitles: a longer pause ends a document (%(default)s s)")
-    spans = "spans that must come back unchanged, besides URLs, addresses, paths and `code`; repeatable; '': no others"
+    add(
+        "--gap",
+        type=float,
+        default=GAP,
+        metavar="S",
+        help="subtitles: a pause of S seconds ends a document (default: %(default)s)",
+    )
+    spans = "also keep what matches, besides URLs, e-mail addresses, paths and `code`; may be "
+    spans += "repeated; '': keep only the given ones"
     add("--keep", action="append", default=[], metavar="REGEX", help=spans)
-    add("--split-sentences", action="store_true", help="lines are running text: split it, and join the translations")
+    add(
+        "--split-sentences",
+        action="store_true",
+        help="lines are running text: split them into sentences",
+    )
     add_search_options(parser)
     add("--cpu", action="store_true", help="do not use a GPU")
-    products = "of products; bfloat16 is for GPUs and for CPUs with instructions for it, float16 for GPUs, int8 for "
-    products += "CPUs with instructions for it (%(default)s: as trained with --autocast, else float32)"
+    products = "precision of matrix products: float16 for GPUs, int8 for CPUs, bfloat16 for both "
+    products += "(%(default)s: as in training)"
     add("--precision", choices=PRECISIONS, default="auto", help=products)
     parser.add_user_dir()
-    add("--quiet", action="store_true", help="no progress on standard error, only errors and remarks on the text")
+    add("--quiet", action="store_true", help="show no progress")
     return parser
 
 
@@ -63,7 +91,9 @@ def main(argv: list[str] | None = None) -> None:
         check_output(args.output, [args.input])
     if is_subtitles(args.input):
         name = args.input if args.output == "-" else args.output  # its ending tells the format
-        text = translate_file(args.input, name, args.gap, lambda lines: best_translations(lines, args))
+        text = translate_file(
+            args.input, name, args.gap, lambda lines: best_translations(lines, args)
+        )
         with output_stream(args.output) as stream:
             stream.write(text)
         return
@@ -92,7 +122,7 @@ def output_stream(name: str) -> AbstractContextManager[TextIO]:
 
 
 def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list]:
-    """Yield the lines (``TranslatedLine``) window by window, with progress and remarks on standard error."""
+    """Yield the lines (``TranslatedLine``) window by window; progress and remarks go to stderr."""
     from gtransformer.translation.api import GTransformer
 
     began = time.monotonic()
@@ -112,4 +142,7 @@ def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list]:
         print(remark, file=sys.stderr)
     if not args.quiet:
         seconds = time.monotonic() - began
-        print(f"translated {len(lines)} lines ({documents} documents) in {seconds:.1f} s", file=sys.stderr)
+        print(
+            f"translated {len(lines)} lines ({documents} documents) in {seconds:.1f} s",
+            file=sys.stderr,
+        )

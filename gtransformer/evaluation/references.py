@@ -28,12 +28,10 @@ from gtransformer.preprocess.instances import END
 from gtransformer.preprocess.pieces import SPACE
 from gtransformer.preprocess.plain_text import Documents
 
-REFERENCES = {
-    "raw": "the translation as a reader sees it, plain text, against the untouched text",
-    "release": "as the authors' release computed the paper's scores: truecasing kept on both sides, whole instances "
-    "detokenised and then cut into sentences",
-}
-TOGETHER = ("raw", "release")  # "both"
+# raw: the translation as a reader sees it, plain text, against the untouched text. release: as the
+# authors' release computed the paper's scores: truecasing kept on both sides, whole instances
+# detokenised and then cut into sentences.
+REFERENCES = ("raw", "release")
 
 
 def reference_option(prepared: Path, split: str, target: str | None = None) -> str:

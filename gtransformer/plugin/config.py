@@ -29,101 +29,101 @@ class TranslationDocConfig(TranslationConfig):
     """fairseq's translation options, and those for documents."""
 
     langs: Optional[str] = option(  # noqa: UP045
-        None, "comma-separated languages, in the order of their symbols in the dictionary (default: source,target)"
+        None,
+        "languages, comma-separated, in the order of their symbols in the dictionary (default: "
+        "source,target)",
     )
     doc_mode: ChoiceEnum(DOC_MODES) = option(
         "partial",
-        "partial: group attention, gated global attention on the top layers; "
-        "full: a plain Transformer over the document (the release's default)",
+        "partial: group attention, gated global attention on top layers; full: a Transformer over "
+        "the document",
     )
-    doc_noise_mask: float = option(0.0, "probability of replacing an input word by <mask> in training, both sides")
-    doc_noise_epochs: int = option(30, "word dropout in epochs 1 to N - 1 (the release's default is 0: none)")
+    doc_noise_mask: float = option(
+        0.0, "probability of word dropout: a word of either side is replaced by <mask> in training"
+    )
+    doc_noise_epochs: int = option(30, "word dropout in epochs 1 to N - 1")
     decoder_start: ChoiceEnum(DECODER_STARTS) = option(
-        "bos",
-        "first token of the decoder's input, saved with the model; bos is the only choice: <s>, as in the release's "
-        "validation and search",
+        "bos", "first token of the decoder's input: <s>, the only choice"
     )
     sentence_rule: ChoiceEnum(SENTENCE_RULES) = option(
         AUTO,
-        "in generation, on: exactly as many sentences as the source has; off: the model decides; auto: off with "
-        "--doc-mode full unless a --strategy decodes documents in windows, else on",
+        "on: translations have as many sentences as the source; off: the model decides; auto: off "
+        "with --doc-mode full and the default --strategy, else on",
     )
     instances: ChoiceEnum(INSTANCE_KINDS) = option(
-        STORED,
-        f"which sentences form an instance, whatever the corpus was prepared with; {_each(KINDS)}. Without an instance "
-        "index a prepared instance is the document",
+        STORED, f"which sentences form an instance; {_each(KINDS)}"
     )
     instance_tokens: Optional[int] = option(  # noqa: UP045
         None,
-        "N of --instances greedy (the longer side of each sentence counts) and parts (the target side counts; in test "
-        "sets, as in real use, the source side), with <s> and </s>",
+        "N of --instances greedy (longer side of each sentence) and parts (target; in test sets "
+        "source), with <s> and </s>",
     )
     context_sentences: Optional[int] = option(  # noqa: UP045
-        None, "K of --instances disjoint, sliding and current (of the source); 0 (not for sliding): single sentences"
+        None, "K of --instances disjoint, sliding and current"
     )
     target_context_sentences: Optional[int] = option(  # noqa: UP045
-        None, "previous target sentences of --instances current, a prefix of the current one (default: 0)"
+        None, "previous target sentences of --instances current (default: 0)"
     )
     max_pair_tokens: Optional[int] = option(  # noqa: UP045
         None,
-        "training leaves out instances with more tokens in the current source or target sentence, or "
-        "the context before it on either side, <s> and </s> not counted (with --instances whose sentences are all "
-        "current: on either side)",
+        "training leaves out instances with more tokens in a current sentence, or in the context "
+        "of one side",
     )
     more_training_data: Optional[str] = option(  # noqa: UP045
-        None,
-        "further prepared corpora with the same dictionary: DIR/bin, several separated by ':'. Their training sets are "
-        "added to that of the data (DATA:DATA instead alternates between epochs)",
+        None, "further prepared corpora with the same dictionary: DIR/bin, separated by ':'"
     )
     context_loss: ChoiceEnum(SWITCH) = option(
-        "on", "--instances sliding and current: off leaves target sentences of the context out of the loss"
+        "on",
+        "off: target sentences of the context do not count in the loss (--instances sliding and "
+        "current)",
     )
     batch_order: ChoiceEnum(ORDERS) = option(
         SIZE,
-        "size: instances of similar length; document: consecutive instances of one document in order, and a batch ends "
-        "with the document; each of several processes has its own documents",
+        "size: batches of instances of similar length; document: consecutive instances of a "
+        "document, in order",
     )
     gen_output: Optional[str] = option(  # noqa: UP045
-        None, "write the generated translations to PREFIX.jsonl, one instance a line, in the order of the corpus"
+        None, "write translations to PREFIX.jsonl, one instance a line, in the order of the corpus"
     )
     strategy: ChoiceEnum(STRATEGIES) = option(
-        FULL,
-        f"in generation, how a document is decoded; {_each(STRATEGY_KINDS)}. Translations have as many sentences "
-        "as the source, with any --doc-mode",
+        FULL, f"how a document is decoded; {_each(STRATEGY_KINDS)}"
     )
     window_tokens: Optional[int] = option(  # noqa: UP045
-        None, "W of --strategy sliding and sequential: maximum source tokens of a window, with <s> and </s>"
+        None, "W of --strategy sliding and sequential: source tokens of a window, with <s> and </s>"
     )
     first_pass: Optional[str] = option(  # noqa: UP045
         None,
-        "in generation, with --instances sliding: translate the sentences of a batch together, with first translations "
-        "of their context as prefix: a sentence model's checkpoint (.pt), or its translations (PREFIX.jsonl)",
+        "first translations of the context of --instances sliding: a sentence model's checkpoint "
+        "(.pt), or its translations (PREFIX.jsonl)",
     )
     batch_sentences: Optional[int] = option(  # noqa: UP045
         None,
-        "in generation, with --batch-order document: number of consecutive sentences in a batch, whatever --max-tokens "
-        "(default: 16 with --first-pass, else limited by --max-tokens and --batch-size)",
+        "with --batch-order document: consecutive sentences that are translated together "
+        "(default: 16 with --first-pass)",
     )
     doc_double_lr: bool = option(
         False,
-        "two learning rates: --lr for global attention and gates (with --load-partial-global-from-local: for gates "
-        "only), --lr times --lr-scale-pretrained for the rest",
+        "two learning rates: --lr for global attention and gates (with "
+        "--load-partial-global-from-local: gates alone), --lr times --lr-scale-pretrained for the "
+        "rest",
     )
     lr_scale_pretrained: float = option(
-        0.2, "with --doc-double-lr: learning rate of pretrained parameters, as a factor of --lr"
+        0.2, "with --doc-double-lr: factor of the learning rate of pretrained parameters"
     )
     # None is the value of older checkpoints: their new parameters had --weight-decay, too.
     weight_decay_randinit: Optional[float] = option(  # noqa: UP045
-        0.0, "with --doc-double-lr: weight decay of parameters that learn at --lr; the rest has --weight-decay"
+        0.0, "with --doc-double-lr: weight decay of new parameters"
     )
     doc_attn_entropy: bool = option(
-        False,
-        "at each validation, log the entropy in bits of encoder, decoder and cross-attention (mean over heads, layers "
-        "and tokens), for group and global attention, and the entropy of uniform attention for comparison",
+        False, "log the entropy of attention in bits at each validation"
     )
     doc_seed: int = II("common.seed")
     max_source_positions: int = option(UNLIMITED_POSITIONS, "longest source instance in tokens")
     max_target_positions: int = option(UNLIMITED_POSITIONS, "longest target instance in tokens")
     eval_bleu_remove_bpe: Optional[str] = field(  # noqa: UP045
-        default="@@ ", metadata={"help": "remove BPE before computing BLEU in validation", "argparse_const": "@@ "}
+        default="@@ ",
+        metadata={
+            "help": "remove BPE before computing BLEU in validation",
+            "argparse_const": "@@ ",
+        },
     )

@@ -58,10 +58,12 @@ class Run:
 
     def all(self, stages: Sequence[str] = STAGES) -> None:
         """Run all stages; first train the model that training starts from."""
+        done = None
         if self.start and "train" in stages:
             self.start.all(("prepare", "train"))
+            done = self.start.prepared
         for stage in stages:
-            if stage != "prepare" or self.start is None or self.start.prepared != self.prepared:
+            if stage != "prepare" or done != self.prepared:
                 getattr(self, stage)()
 
     def prepare(self) -> None:

@@ -63,20 +63,34 @@ class SearchOptions:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("beam", 1), ("nbest", 1), ("max_tokens", 1), ("sampling_topk", 0), ("seed", 0)):
+        for name, least in (
+            ("beam", 1),
+            ("nbest", 1),
+            ("max_tokens", 1),
+            ("sampling_topk", 0),
+            ("seed", 0),
+        ):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UserError(f"--{name.replace('_', '-')} {value}: give at least {least}")
         if self.seed is not None and self.sampling_topk is None:
             raise UserError("--seed is for --sampling-topk; give that, too")
         if self.nbest > self.beam:
-            raise UserError(f"--nbest {self.nbest} is more than --beam {self.beam}: search finds as many as its beam")
+            raise UserError(
+                f"--nbest {self.nbest} is more than --beam {self.beam}: search finds as many as its beam"
+            )
         if self.sampling_topk is not None and self.beam > 1:
-            raise UserError(f"--sampling-topk draws one translation, but --beam is {self.beam}; leave --beam out")
+            raise UserError(
+                f"--sampling-topk draws one translation, but --beam is {self.beam}; leave --beam out"
+            )
         if self.sampling_topk is not None and self.strategy == PARALLEL:
-            raise UserError(f"--strategy {PARALLEL} is for plain beam search; leave --sampling-topk out")
+            raise UserError(
+                f"--strategy {PARALLEL} is for plain beam search; leave --sampling-topk out"
+            )
         if self.nbest > 1 and self.strategy != FULL:
-            raise UserError(f"--strategy {self.strategy} makes one translation of each line; leave --nbest out")
+            raise UserError(
+                f"--strategy {self.strategy} makes one translation of each line; leave --nbest out"
+            )
         check_sentence_rule(self.sentence_rule, self.strategy)
         if self.strategy != SLIDING or self.window_tokens is not None:
             self.decoding_strategy()
@@ -96,7 +110,12 @@ class SearchOptions:
         """
         if "strategy" in values:
             rule = self.sentence_rule if values["strategy"] == FULL else AUTO
-            values = {"window_tokens": None, "context_sentences": None, "sentence_rule": rule, **values}
+            values = {
+                "window_tokens": None,
+                "context_sentences": None,
+                "sentence_rule": rule,
+                **values,
+            }
         elif values.get("window_tokens") is not None:
             values = {"context_sentences": None, **values}
         elif values.get("context_sentences") is not None:
@@ -108,7 +127,9 @@ class SearchOptions:
     def given(self, values: Mapping[str, Any]) -> SearchOptions:
         """Return these options with those replaced that a command line gave; what is None or no option is left out."""
         names = {field.name for field in fields(self)}
-        return self.changed(**{name: value for name, value in values.items() if name in names and value is not None})
+        return self.changed(
+            **{name: value for name, value in values.items() if name in names and value is not None}
+        )
 
 
 def search_of(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,23 +146,49 @@ def search_of(options: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def add_search_options(parser: argparse.ArgumentParser, whose: str = "the model directory's") -> None:
+def add_search_options(
+    parser: argparse.ArgumentParser, whose: str = "the model directory's"
+) -> None:
     """Add options whose defaults are those of the model directory."""
     add = parser.add_argument_group("search", f"defaults are {whose}").add_argument
-    add("--beam", type=int, help="width of the beam")
-    add("--lenpen", type=float, help="scores are divided by length ** LENPEN")
-    add("--max-len-a", type=float, metavar="A", help="a sentence has at most A * (source tokens) + B")
-    add("--max-len-b", type=float, metavar="B", help="tokens")
-    add("--min-len", type=int, help="minimum tokens of a sentence")
-    add("--unkpen", type=float, help="penalty of <unk>")
-    add("--max-tokens", type=int, help="source tokens of a batch")
-    add("--sampling-topk", type=int, metavar="K", help="draw each word from the K most probable; 0: from all words")
-    add("--seed", type=int, help="--sampling-topk: another seed draws another translation (1)")
-    add("--strategy", choices=STRATEGIES, help="how a document is decoded (docs/translate.md)")
-    add("--window-tokens", type=int, metavar="W", help="--strategy sliding and sequential: source tokens of a window")
-    add("--context-sentences", type=int, metavar="K", help="--strategy sequential: previous sentences that are read")
+    add("--beam", type=int, metavar="N", help="beam size; 1 is greedy search")
+    add(
+        "--lenpen",
+        type=float,
+        metavar="P",
+        help="length penalty: scores are divided by length ** P",
+    )
+    add(
+        "--max-len-a",
+        type=float,
+        metavar="A",
+        help="a sentence has at most A * (its source tokens) + B tokens",
+    )
+    add("--max-len-b", type=float, metavar="B", help="see --max-len-a")
+    add("--min-len", type=int, metavar="N", help="a sentence has at least N tokens")
+    add("--unkpen", type=float, metavar="P", help="subtract P from the log probability of <unk>")
+    add("--max-tokens", type=int, metavar="N", help="translate batches of at most N source tokens")
+    add(
+        "--sampling-topk",
+        type=int,
+        metavar="K",
+        help="draw each word from the K most probable ones; 0: from all",
+    )
+    add("--seed", type=int, metavar="N", help="seed of --sampling-topk (default: 1)")
+    add("--strategy", choices=STRATEGIES, help="how documents are decoded (docs/translate.md)")
+    add(
+        "--window-tokens",
+        type=int,
+        metavar="W",
+        help="sliding, sequential: source tokens of a window",
+    )
+    add(
+        "--context-sentences",
+        type=int,
+        metavar="K",
+        help="sequential: number of previous sentences",
+    )
     add(
         "--sentence-rule", choices=SENTENCE_RULES,
-        help="on: as many sentences as the source has; off: the model decides; auto: as in training, on if that "
-        "leaves it open",
+        help="on: write as many sentences as the source has; off: the model decides; auto: as in training, else on",
     )  # fmt: skip

@@ -1,5 +1,4 @@
-"""Entropy of a model's attention, its share on the aligned sentence, and a picture of a document's
-cross-attention.
+"""Measure entropy of attention and its share on the aligned sentence; draw cross-attention.
 
 ``gtransformer lab attention PREPARED --path checkpoint_best.pt --picture attention.png``
 """
@@ -20,22 +19,24 @@ from gtransformer.provenance import provenance
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer lab attention", description=__doc__.splitlines()[0])
+    parser.add_argument("prepared", type=Path, help="prepared corpus")
     parser.add_argument(
-        "prepared", type=Path, help="prepared corpus (made by gtransformer prepare)"
+        "--path", type=Path, required=True, metavar="CHECKPOINT", help="trained model"
     )
     parser.add_argument(
-        "--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model"
-    )
-    parser.add_argument("--split", default="test", help="train, valid or test (%(default)s)")
-    parser.add_argument(
-        "--instances", type=int, default=20, metavar="N", help="of the split, at most (%(default)s)"
+        "--split", default="test", help="train, valid or test (default: %(default)s)"
     )
     parser.add_argument(
-        "--picture", type=Path, metavar="PNG", help="draw cross-attention of the first instance"
+        "--instances",
+        type=int,
+        default=20,
+        metavar="N",
+        help="use at most N (default: %(default)s)",
     )
     parser.add_argument(
-        "--output", type=Path, metavar="JSON", help="also write the numbers as JSON"
+        "--picture", type=Path, metavar="PNG", help="draw cross-attention of the first one"
     )
+    parser.add_argument("--output", type=Path, metavar="JSON", help="file for the numbers")
     parser.add_user_dir()
     return parser
 

@@ -1,5 +1,4 @@
-"""Make more training documents with a model: back-translation, forward translation, target-side
-augmentation.
+"""Make more training documents with a model: by translation or by target-side augmentation.
 
 Every kind writes a training set in the raw corpus format.
 """
@@ -50,31 +49,41 @@ def build_parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="gtransformer lab augment", description=__doc__.splitlines()[0])
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="back|forward|observe|target")
     for kind, text, what in (
-        (BACK, "TEXT", "documents of the target language, and their translation as the source"),
-        (FORWARD, "TEXT", "documents of the source language, and their translation as the target"),
+        (BACK, "TEXT", "back-translation: target documents, and their translation as the source"),
+        (
+            FORWARD,
+            "TEXT",
+            "forward translation: source documents, and their translation as the target",
+        ),
         (
             OBSERVE,
             "CORPUS",
-            "the corpus to train an augmentation model on: the source with observed target words",
+            "corpus to train an augmentation model on: the source with words of the target",
         ),
         (
             TARGET,
             "CORPUS",
-            "the training source, several times, and translations by an augmentation model",
+            "the training source, several times, and targets of an augmentation model",
         ),
     ):
         one = kinds.add_parser(kind, help=what)
         monolingual = kind in (BACK, FORWARD)
+        one.add_argument("text", type=Path, metavar=text, help="plain text, or a raw corpus")
+        one.add_argument("output", type=Path, metavar="OUT", help="raw corpus to write")
         one.add_argument(
-            "text", type=Path, metavar=text, help="plain text, or the directory of a raw corpus"
+            "-s",
+            "--source-lang",
+            default="en",
+            metavar="LANG",
+            help="source language (default: en)",
         )
         one.add_argument(
-            "output", type=Path, metavar="OUT", help="directory of the raw corpus to write"
+            "-t",
+            "--target-lang",
+            default="de",
+            metavar="LANG",
+            help="target language (default: de)",
         )
-        one.add_argument(
-            "-s", "--source-lang", default="en", help="of the corpus that is written (%(default)s)"
-        )
-        one.add_argument("-t", "--target-lang", default="de", help="(%(default)s)")
         one.add_argument(
             "--held-out",
             type=Path,
@@ -82,36 +91,39 @@ def build_parser() -> argparse.ArgumentParser:
             required=monolingual,
             default=[],
             metavar="CORPUS",
-            help="raw corpora whose dev and test documents must not be augmented, besides those of "
-            "CORPUS",
+            help="raw corpora with dev and test documents that are refused",
         )
         one.add_argument(
-            "--skip-held-out", action="store_true", help="leave such documents out, not refuse them"
+            "--skip-held-out", action="store_true", help="leave such documents out instead"
         )
         one.add_argument(
-            "--seed", type=int, default=1, help="another seed draws other words (%(default)s)"
+            "--seed", type=int, default=1, metavar="N", help="random seed (default: 1)"
         )
         if not monolingual:
             copies = {OBSERVE: 1, TARGET: 9}[kind]
             one.add_argument(
-                "--copies", type=int, default=copies, help="of each training document (%(default)s)"
+                "--copies",
+                type=int,
+                default=copies,
+                metavar="N",
+                help="number of copies of each document (default: %(default)s)",
             )
         if kind != OBSERVE:
             one.add_argument(
-                "--model", type=Path, required=True, metavar="DIR", help="directory made by export"
+                "--model", type=Path, required=True, metavar="DIR", help="model directory"
             )
             one.add_argument(
-                "--tag", default="", metavar="WORD", help="put this behind each source sentence"
+                "--tag", default="", metavar="WORD", help="word to put after each source sentence"
             )
-            one.add_argument("--beam", type=int)
+            one.add_argument("--beam", type=int, metavar="N", help="beam size")
             one.add_argument(
                 "--sampling-topk",
                 type=int,
                 metavar="N",
-                help="draw words from the N best ones (0: all)",
+                help="draw words from the N most probable ones; 0: from all",
             )
-            one.add_argument("--strategy")
-            one.add_argument("--max-tokens", type=int)
+            one.add_argument("--strategy", help="how documents are decoded (docs/translate.md)")
+            one.add_argument("--max-tokens", type=int, metavar="N", help="source tokens of a batch")
             one.add_argument("--cpu", action="store_true", help="do not use a GPU")
     return parser
 

@@ -1,5 +1,6 @@
-"""CXMI of a model: how much its context raises the probability of the reference (Fernandes et al.
-2021).
+"""Measure by how much context raises the log probability of the reference (CXMI).
+
+Fernandes et al. (2021).
 
 ``gtransformer lab cxmi PREPARED --path checkpoint_best.pt --output cxmi.json``
 """
@@ -20,19 +21,17 @@ from gtransformer.provenance import provenance
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer lab cxmi", description=__doc__.splitlines()[0])
+    parser.add_argument("prepared", type=Path, help="prepared corpus")
     parser.add_argument(
-        "prepared", type=Path, help="prepared corpus (made by gtransformer prepare)"
+        "--path", type=Path, required=True, metavar="CHECKPOINT", help="trained model"
     )
     parser.add_argument(
-        "--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model"
+        "--split", default="test", help="train, valid or test (default: %(default)s)"
     )
-    parser.add_argument("--split", default="test", help="train, valid or test (%(default)s)")
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="JSON", help="where to write the results"
-    )
+    parser.add_argument("--output", type=Path, required=True, metavar="JSON", help="file to write")
     parser.add_argument(
         "--context", type=int, nargs="+", default=[1, 2, 3], metavar="N",
-        help="numbers of previous sentences, besides none and all (default: 1 2 3)",
+        help="numbers of previous sentences, in addition to none and all (default: 1 2 3)",
     )  # fmt: skip
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()

@@ -19,7 +19,12 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer demo", description=" ".join(__doc__.split()))
     add = parser.add_argument
-    add("--output", type=Path, metavar="DIR", help="where to write (runs/demonstration)")
+    add(
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="directory to write (default: runs/demonstration)",
+    )
     add(
         "--compare",
         action="store_true",
@@ -30,16 +35,16 @@ def build_parser() -> argparse.ArgumentParser:
         type=int,
         default=DOCUMENTS,
         metavar="N",
-        help="training documents (%(default)s)",
+        help="number of training documents (default: %(default)s)",
     )
     add(
         "--test-documents",
         type=int,
         default=TEST_DOCUMENTS,
         metavar="N",
-        help="test documents (%(default)s)",
+        help="number of test documents (default: %(default)s)",
     )
-    add("--max-update", type=int, metavar="N", help="training updates (the recipe's)")
+    add("--max-update", type=int, metavar="N", help="number of updates (default: the recipe's)")
     parser.add_changes("the recipes")
     return parser
 

@@ -18,21 +18,23 @@ from gtransformer.settings import read_value
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer lab experiment", description=__doc__.splitlines()[0])
-    parser.add_argument("file", type=Path, help="as exp_logs/arena/experiment.yaml")
-    parser.add_argument("output", type=Path, help="directory of the corpora, runs and results")
-    parser.add_argument("--corpus", help="another corpus than the file's")
+    parser.add_argument("file", type=Path, help="YAML file, as exp_logs/arena/experiment.yaml")
+    parser.add_argument("output", type=Path, help="directory to write corpora, runs and results to")
+    parser.add_argument("--corpus", help="corpus (default: the file's)")
     parser.add_argument(
-        "--rows", nargs="+", metavar="ROW", help="only these rows and those that they start from"
+        "--rows", nargs="+", metavar="ROW", help="run only these rows and what they start from"
     )
     parser.add_argument(
-        "--seeds", type=int, nargs="+", metavar="N", help="other seeds than the file's"
+        "--seeds", type=int, nargs="+", metavar="N", help="seeds (default: the file's)"
     )
     parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="trainings at a time (%(default)s)"
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of trainings at a time (default: %(default)s)",
     )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="print the commands instead of running them"
-    )
+    parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     parser.add_changes("all recipes")
     return parser
 

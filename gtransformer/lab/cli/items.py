@@ -20,18 +20,18 @@ from gtransformer.provenance import provenance
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer lab items", description=__doc__.splitlines()[0])
+    parser.add_argument("prepared", type=Path, help="prepared corpus")
     parser.add_argument(
-        "prepared", type=Path, help="prepared corpus (made by gtransformer prepare)"
+        "--path", type=Path, required=True, metavar="CHECKPOINT", help="trained model"
     )
     parser.add_argument(
-        "--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model"
+        "--items",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="file of items, next to its corpus",
     )
-    parser.add_argument(
-        "--items", type=Path, required=True, metavar="FILE", help="beside the text of its split"
-    )
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="JSON", help="where to write the results"
-    )
+    parser.add_argument("--output", type=Path, required=True, metavar="JSON", help="file to write")
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
     return parser

@@ -1,10 +1,9 @@
-"""LibreOffice's help as a raw corpus: pages of HTML whose paragraphs have the same id in every
-language.
+"""Make a raw corpus of LibreOffice's help.
 
-Debian packages hold one language each (``libreoffice-help-en-us``, ``-pt-br``, ``-de``; Mozilla
-Public License 2.0). A page is a document. ``gtransformer lab libreoffice -t pt`` writes
-``data/libreoffice-en-pt``, which also has files ``ids_{train,dev,test}.txt``, line by line with its
-texts: ``<d>`` and ``PAGE#PARAGRAPH``.
+It is pages of HTML, whose paragraphs have the same id in every language. Debian packages hold one
+language each (``libreoffice-help-en-us``, ``-pt-br``, ``-de``; Mozilla Public License 2.0). A page
+is a document. ``gtransformer lab libreoffice -t pt`` writes ``data/libreoffice-en-pt``, which also
+has files ``ids_{train,dev,test}.txt``, line by line with its texts: ``<d>`` and ``PAGE#PARAGRAPH``.
 """
 
 from __future__ import annotations
@@ -47,17 +46,21 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer lab libreoffice", description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--data", type=Path, help="directory of corpora ($DATA, or data/ in the checkout)"
+        "--data", type=Path, help="directory of corpora (default: $DATA, else data in the checkout)"
     )
     parser.add_argument(
-        "-t", "--target-lang", choices=TARGETS, default=TARGETS[0], help="(%(default)s)"
+        "-t",
+        "--target-lang",
+        choices=TARGETS,
+        default=TARGETS[0],
+        help="target language (default: pt)",
     )
     parser.add_argument(
         "--packages",
         type=Path,
         nargs="+",
         metavar="DEB",
-        help="the Debian packages of both languages (default: apt-get download fetches them)",
+        help="Debian packages of both languages (default: fetch them by apt-get download)",
     )
     return parser
 

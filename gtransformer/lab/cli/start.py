@@ -24,9 +24,11 @@ def build_parser() -> argparse.ArgumentParser:
         type=Path,
         required=True,
         metavar="CHECKPOINT",
-        help="of fairseq or ours",
+        help="checkpoint or model directory",
     )
-    parser.add_argument("--split", default="valid", help="train, valid or test (%(default)s)")
+    parser.add_argument(
+        "--split", default="valid", help="train, valid or test (default: %(default)s)"
+    )
     return parser
 
 

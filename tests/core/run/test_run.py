@@ -77,7 +77,7 @@ def test_the_first_pass_is_the_models_start(capsys, runs):
 
 def test_paths_of_ones_own(capsys, tmp_path):
     given = ["--output", tmp_path / "out", "--prepared", tmp_path / "text", "--checkpoint", "x.pt"]
-    found = commands(capsys, "sent_base", "ted", *given, "--split", "valid")
+    found = commands(capsys, "doc_base_finetune", "ted", *given, "--split", "valid")
     assert [words[0] for words in found] == ["gtransformer", "fairseq-generate", "gtransformer"], "nothing to train"
     assert found[0][3] == str(tmp_path / "text") and option(found[1], "--path") == "x.pt"
     assert option(found[1], "--gen-output") == str(tmp_path / "out" / "valid")

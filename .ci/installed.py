@@ -70,11 +70,9 @@ def check_from_corpus_to_translation() -> None:
     run("gtransformer", "translate", "--model", "model", source, "-o", "test.de")
     lines = [len(path.read_text(encoding="utf-8").splitlines()) for path in (source, Path("test.de"))]
     need(lines[0] == lines[1] > 50, f"{lines[0]} lines were translated to {lines[1]}")
-    first = source.read_text(encoding="utf-8").splitlines()[:6]
-    Path("first.en").write_text("".join(f"{line}\n" for line in first), encoding="utf-8")
-    run("gtransformer", "lab", "inspect", "--model", "model", "first.en", "-o", "inside")
     translations = "runs/demonstration/gtransformer/test.jsonl"
-    prepared = "runs/demonstration/prepared"
+    prepared, model = "runs/demonstration/prepared", "runs/demonstration/gtransformer/checkpoints/checkpoint_best.pt"
+    run("gtransformer", "lab", "attention", prepared, "--path", model, "--picture", "attention.png")
     output = run("gtransformer", "score", prepared, "--hypotheses", translations)
     need("d-BLEU" in output and "version:" in output, f"no scores: {output}")
 

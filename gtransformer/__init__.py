@@ -21,7 +21,7 @@ def register() -> None:
     Raises:
         ImportError: PyTorch or fairseq cannot be used; the message names what to install.
     """
-    import gtransformer.tasks  # noqa: F401
+    import gtransformer.plugin.task  # noqa: F401
 
 
 if "fairseq" in sys.modules:

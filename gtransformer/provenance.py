@@ -48,7 +48,7 @@ def provenance(name: str, argv: Sequence[str] | None) -> dict:
     """Return ``command``, ``commit``, ``versions`` and ``date`` of a result.
 
     Args:
-        name: of the running command, as ``score`` or ``lab arena``, or the start of another program's command line.
+        name: of the running command, as ``score`` or ``lab cxmi``, or the start of another program's command line.
         argv: its arguments; None: this process's.
     """
     start = name if name.startswith("python ") else f"gtransformer {name}"

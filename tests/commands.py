@@ -54,7 +54,7 @@ def run_here(module: str, *arguments) -> tuple[int, str]:
     handler.setFormatter(logging.Formatter("%(name)s | %(message)s"))
     # fairseq keeps the best validation loss here; in a process of its own a training begins without.
     vars(checkpoint_utils.save_checkpoint).pop("best", None)
-    logging.getLogger("gtransformer.tasks").setLevel(logging.NOTSET)  # gtransformer export leaves it higher
+    logging.getLogger("gtransformer.plugin").setLevel(logging.NOTSET)  # gtransformer export leaves it higher
     with (
         pytest.MonkeyPatch.context() as patch, redirect_stdout(output), redirect_stderr(output),
         warnings.catch_warnings(),

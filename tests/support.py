@@ -23,8 +23,8 @@ from gtransformer.modules.attention import Pattern
 from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import by_document, by_sentence
-from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.translation_doc import TranslationDocTask
+from gtransformer.plugin.config import TranslationDocConfig
+from gtransformer.plugin.task import TranslationDocTask
 
 ENGINES = {"dense": DensePattern, "packed": PackedPattern}
 ROOT = Path(__file__).resolve().parents[1]

@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> None:
     """Find the checkpoints, write their mean, print their names."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.tasks.checkpoints import average, last_checkpoints
+    from gtransformer.plugin.checkpoints import average, last_checkpoints
 
     paths = args.checkpoints
     if args.last:

@@ -30,32 +30,20 @@ MAP = {
     },
 }
 LAB = {
-    "Corpora with known answers": {
-        "lab demo-corpus": "generate the demonstration corpus",
-        "lab reach-corpus": "generate a test set by distance of context",
-    },
-    "Further corpora": {
-        "lab libreoffice": "make a corpus of LibreOffice's help",
-        "lab augment": "make more training documents by back-translation and the like",
-    },
     "Compare systems": {
-        "lab arena": "train all systems with one budget and compare them",
-        "lab compare": "compare recipes on one corpus by minutes of training",
-        "lab study": "reproduce a figure or table of a paper",
-    },
-    "Score more": {
+        "lab experiment": "train and compare systems, as a YAML file says",
         "lab items": "accuracy on the contrastive items of the generated corpora",
-        "lab discourse": "F1 of pronouns and formality, English to German",
     },
     "Look into a model": {
+        "lab attention": "entropy of attention, and a picture of it",
         "lab cxmi": "conditional cross-mutual information of context",
-        "lab entropy": "entropy of attention",
-        "lab inspect": "draw attention and gates for a document",
         "lab start": "compare a document model's start with its sentence model",
     },
-    "Measure": {
-        "lab benchmark": "time and memory of training and decoding",
-        "lab gpu-check": "tests, benchmark and a short training on a GPU",
+    "Corpora": {
+        "lab demo-corpus": "generate the demonstration corpus",
+        "lab reach-corpus": "generate a test set by distance of context",
+        "lab libreoffice": "make a corpus of LibreOffice's help",
+        "lab augment": "make more training documents by back-translation and the like",
     },
 }
 COMMANDS = [name for part in (*MAP.values(), *LAB.values()) for name in part]

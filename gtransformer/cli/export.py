@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.plugin.export import export, find_sources
     from gtransformer.run.stage import search_of_run
 
-    logging.getLogger("gtransformer.tasks").setLevel(logging.WARNING)
+    logging.getLogger("gtransformer.plugin").setLevel(logging.WARNING)
     sources = find_sources(args.source, args.prepared, args.checkpoint)
     origin = provenance("export", argv)
     search = SearchOptions().given(search_of(search_of_run(args.source)))

@@ -12,8 +12,8 @@ from gtransformer.cli.commands import COMMANDS, LAB, MAP, module_of
 from gtransformer.errors import cli_main
 
 END = (
-    "gtransformer COMMAND --help lists the options of a command, gtransformer lab --help the commands for studies,\n"
-    "comparisons and benchmarks. Start with README.md."
+    "gtransformer COMMAND --help lists the options of a command, gtransformer lab --help the commands for\n"
+    "experiments. Start with README.md."
 )
 
 

@@ -1,6 +1,6 @@
 """Fields of a batch in addition to fairseq's: positions of its instances in documents, and which targets count.
 
-A model whose ``needs`` request a position field receives it as an input of the same name (``with_input``).
+A model whose ``needs`` request a position field receives it as an input of the same name.
 """
 
 from __future__ import annotations
@@ -19,15 +19,9 @@ TEXT_POSITION = "text_position"
 # reads its batch reads the instances of each document as a batch.
 DOCUMENT_INDEX = "document_index"
 # (batch,) int64, the number of context tokens of each decoder input, which do not count in the loss; their sum, an int.
-CONTEXT, CONTEXT_TOTAL = "context_tokens", "context_total"
-MASKED = "masked_targets"  # in a batch for the criterion: there is padding among the targets
-
-
-def with_input(sample: dict, name: str, wanted: bool) -> dict:
-    """Return the batch with one entry as an input of the model; unchanged if the entry is not wanted or missing."""
-    if not wanted or name not in sample:
-        return sample
-    return sample | {"net_input": sample["net_input"] | {name: sample[name]}}
+# What the criterion reads instead where not all targets count: ``target``, ``ntokens`` and ROWS.
+COUNTED = "counted"
+ROWS = "rows"  # (n,) int64, the targets that count among all real ones, row by row
 
 
 def first_sentences(given: Tensor | None, batch: int, device: torch.device) -> Tensor:
@@ -35,33 +29,30 @@ def first_sentences(given: Tensor | None, batch: int, device: torch.device) -> T
     return torch.ones(batch, dtype=torch.int64, device=device) if given is None else given
 
 
-def without_context_loss(sample: dict, padding: int) -> dict:
-    """Return the batch for the criterion: targets that do not count are padding and not in ``ntokens``.
+def with_counted_targets(
+    batch: dict, padding: int, context: Tensor | None = None, unpredicted: Sequence[int] = ()
+) -> dict:
+    """Return the batch with what ``counted`` reads; unchanged if all targets count.
 
     With ``--context-loss off`` only targets of the current sentences count: their words, each ``</s>``, each further
     ``<s>`` and the language symbol. Their first ``<s>`` is given, as in an instance without context, and does not
-    count. A batch whose tokens all count is returned unchanged. ``sample`` keeps the whole target, for comparison and
-    scoring.
+    count. ``target`` stays whole, for comparison and scoring.
+
+    Args:
+        context: (batch,) int64, the number of first targets of each row that do not count.
+        unpredicted: symbols that do not count, since the model has no choice of them.
     """
-    if CONTEXT not in sample:
-        return sample
-    context, target = sample[CONTEXT], sample["target"]
-    number = target.ne(padding).cumsum(dim=1)  # of each target in its instance, from 1, whatever the padding
-    masked = target.masked_fill(number <= context.unsqueeze(1), padding)
-    return sample | {"target": masked, "ntokens": sample["ntokens"] - sample[CONTEXT_TOTAL], MASKED: True}
+    if context is None and not len(unpredicted):
+        return batch
+    target = batch["target"]
+    real = target.ne(padding)
+    counts = real & ~torch.isin(target, torch.tensor(list(unpredicted), dtype=target.dtype))
+    if context is not None:
+        counts &= real.cumsum(dim=1) > context.unsqueeze(1)
+    loss = {"target": target.where(counts, padding), "ntokens": int(counts.sum()), ROWS: counts[real].nonzero()[:, 0]}
+    return batch | {COUNTED: loss}
 
 
-def without_unpredicted(sample: dict, unpredicted: Sequence[int], padding: int) -> dict:
-    """Return the batch for the criterion of a model that does not predict the ``unpredicted`` symbols.
-
-    These have no alternative. They become padding among the targets and do not count.
-    """
-    chosen = torch.isin(sample["target"], torch.tensor(unpredicted, device=sample["target"].device))
-    target, ntokens = sample["target"].masked_fill(chosen, padding), sample["ntokens"] - int(chosen.sum())
-    return sample | {"target": target, "ntokens": ntokens, MASKED: True}
-
-
-def counted(features: Tensor, targets: Tensor, padding: int) -> tuple[Tensor, Tensor]:
-    """Return only the rows of features (tokens, channels) and targets (tokens,) whose target is not padding."""
-    rows = targets.ne(padding).nonzero().squeeze(1)  # once for both: it synchronises with a GPU
-    return features.index_select(0, rows), targets.index_select(0, rows)
+def counted(batch: dict) -> dict:
+    """Return the batch for the criterion: targets that do not count are padding and not in ``ntokens``."""
+    return batch | batch.get(COUNTED, {})

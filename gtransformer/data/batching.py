@@ -10,7 +10,6 @@ import numpy as np
 
 SIZE, DOCUMENT = "size", "document"
 ORDERS = (SIZE, DOCUMENT)
-NOTHING, GLOBAL = SHUFFLES = ("nothing", "global")  # what training draws from the corpus: global: a batch's instances
 
 
 def document_order(positions: np.ndarray) -> np.ndarray:

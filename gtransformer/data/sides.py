@@ -49,8 +49,8 @@ class Sides:
 
     @property
     def no_text(self) -> set[int]:
-        """The symbols of the target that are no part of a translation's text."""
-        return {*self.symbols(self.target), *self.unpredicted} - {self.target.eos()}
+        """The symbols of the target that are no part of a translation's text, which ``<s>`` and ``</s>`` divide."""
+        return {*self.symbols(self.target), *self.unpredicted} - {self.target.bos(), self.target.eos()}
 
     def indices(self, words: Sequence[str], vocabulary: Vocabulary) -> list[int]:
         """Return the indices of subwords; the model's own symbols become ``<unk>``."""

@@ -1,1 +1,2 @@
-"""Experiments around the core: comparisons, arena, studies, generated corpora, benchmarks, analyses and reports."""
+"""Experiments around the core: comparisons, arena, studies, generated corpora, benchmarks, analyses
+and reports."""

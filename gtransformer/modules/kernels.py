@@ -2,7 +2,7 @@
 PyTorch's.
 
 Linear layers in float32: PyTorch uses MKL, which does not use AVX-512 on AMD's processors. oneDNN, which PyTorch
-includes, does. It was faster on a Zen 5 (docs/lab/performance.md). Sums differ in the last bits.
+includes, does. It was faster on a Zen 5 (docs/performance.md). Sums differ in the last bits.
 
 In int8, for translation only, a matrix has a scale for each output, an input has one for each of its rows. So a row's
 result does not depend on the others.

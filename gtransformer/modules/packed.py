@@ -27,7 +27,7 @@ LONG = 128  # above it, length classes are finer, because attention on padding g
 BLOCK = 64  # queries of a block; smaller ones are slower, and gather keys more often
 FEW = 8  # queries that share an interval, on average; if intervals overlap, with fewer blocks cost less
 # On the CPU, PyTorch's fused kernel is slower than plain products for short keys, and in bfloat16 its backward pass is
-# slower for documents, too (docs/lab/performance.md). Above these lengths the fused one needs less memory.
+# slower for documents, too (docs/performance.md). Above these lengths the fused one needs less memory.
 PLAIN_UP_TO = {torch.float32: 16, torch.bfloat16: 1024}
 # What the queries of a segment see: all its keys, query i those up to i (as many queries as keys), or an interval.
 EVERY_KEY, CAUSAL_KEYS, SOME_KEYS = range(3)

@@ -59,7 +59,7 @@ def has_vnni() -> bool:
 def trains_faster_in_bfloat16() -> bool:
     """Return whether small models train faster in bfloat16: with AMX, or with AMD's AVX512-BF16; Intel's is not enough.
 
-    On an Intel machine without AMX a step took 1.4 to 1.5 times as long as in float32 (docs/lab/performance.md).
+    On an Intel machine without AMX a step took 1.4 to 1.5 times as long as in float32 (docs/performance.md).
     """
     return _has_flag("amx_bf16") or (_has_flag("avx512_bf16") and _is_amd())
 

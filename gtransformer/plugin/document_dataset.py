@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
+from fairseq.data.data_utils import collate_tokens
 
-from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, FIRST_SENTENCE
+from gtransformer.data.batch_fields import FIRST_SENTENCE, with_counted_targets
 from gtransformer.data.batching import document_order, fill_batches
 from gtransformer.data.word_dropout import WordDropout
 from gtransformer.plugin.sentences import SentenceSpan
@@ -24,19 +25,18 @@ class DocumentPairDataset(LanguagePairDataset):
         source, target: instances of each side, with their ``sizes``; ``target`` may be None when translating.
         dictionary, target_dictionary: of the two sides.
         language: index of the target language symbol.
-        word_dropout: applied to the source, never to targets; None for none.
-        target_word_dropout: applied to the decoder's input; by default the same, for a joined dictionary.
-        word_dropout_epochs: N of ``--doc-noise-epochs``: epochs 1 to N - 1 have word dropout, as in the release.
+        word_dropout: applied to the source and to the decoder's input, never to targets; None for none.
         context: (instances,) int64, number of each target's first tokens that do not count in the loss; None: all
             count.
+        unpredicted: target symbols that do not count in the loss.
         documents: (instances, 2) int64, document and position in it: batches hold consecutive instances of one document
             in order. None: batches are filled by size.
-        numbers: (instances,) int64, number of each instance's first sentence in its document, from 1; None: batches do
-            not include it.
-        spans: reads the instances' spans in their documents; None, or a None result: not known.
+        numbers: (instances,) int64, number of each instance's first sentence in its document, from 1, which is an input
+            of the model; None: it reads none.
+        spans: returns the instances' spans in their documents, None if not known.
         costs: (instances,) int64, tokens that each adds to a batch, if it is not translated at once; None: all its
             tokens.
-        options: further arguments of fairseq's LanguagePairDataset (padding side, shuffling, ...).
+        shuffle: whether equally long instances have a random order.
     """
 
     def __init__(
@@ -46,71 +46,72 @@ class DocumentPairDataset(LanguagePairDataset):
         dictionary: Dictionary,
         target_dictionary: Dictionary,
         language: int,
-        word_dropout: WordDropout | None = None,
-        word_dropout_epochs: int = 0,
-        target_word_dropout: WordDropout | None = None,
+        word_dropout: tuple[WordDropout, WordDropout] | None = None,
         context: np.ndarray | None = None,
+        unpredicted: Sequence[int] = (),
         documents: np.ndarray | None = None,
         numbers: np.ndarray | None = None,
         spans: Callable[[], Sequence[SentenceSpan] | None] | None = None,
         costs: np.ndarray | None = None,
-        **options,
+        shuffle: bool = True,
     ):
+        sizes = source.sizes, None if target is None else target.sizes
         super().__init__(
-            source,
-            source.sizes,
-            dictionary,
-            target,
-            None if target is None else target.sizes,
-            target_dictionary,
-            eos=language,
-            **options,
+            source, sizes[0], dictionary, target, sizes[1], target_dictionary, eos=language, shuffle=shuffle
         )
-        self.language = language
-        self.word_dropout, self.word_dropout_epochs = word_dropout, word_dropout_epochs
-        self.target_word_dropout = target_word_dropout or word_dropout
-        self.context, self.documents, self.numbers, self.costs = context, documents, numbers, costs
-        self._read_spans = spans
+        self.language, self.word_dropout = language, word_dropout
+        self.context, self.unpredicted = context, unpredicted
+        self.documents, self.numbers, self.costs, self.spans = documents, numbers, costs, spans
         # fairseq makes its data loader once: its workers hold copies of this dataset for the whole training. The epoch
         # reaches them only in shared memory. It is set while no batch is being loaded.
         self._epoch = torch.tensor(1, dtype=torch.int64).share_memory_()
 
     def __getitem__(self, index: int) -> dict:
-        example, epoch = super().__getitem__(index), int(self._epoch)
-        noisy = self.word_dropout is not None and epoch < self.word_dropout_epochs
-        target = example["target"]
+        source, target = self.src[index], None if self.tgt is None else self.tgt[index]
+        example = {"id": index, "source": source, "target": target}
         if target is not None:
-            example["prev_output_tokens"] = self.target_word_dropout(target, epoch, index, side=1) if noisy else target
+            example["prev_output_tokens"] = target
             example["target"] = torch.cat([target[1:], target.new_tensor([self.language])])
-        if noisy:
-            example["source"] = self.word_dropout(example["source"], epoch, index, side=0)
+        if self.word_dropout is not None:
+            for side, name in enumerate(("source", "prev_output_tokens")):
+                example[name] = self.word_dropout[side](example[name], int(self._epoch), index, side)
         return example
 
     def collater(self, samples: list[dict], pad_to_length: dict | None = None) -> dict:
         """Collate as fairseq does, longest source first; with document order, in that order.
 
-        If context does not count in the loss, ``batch_fields.without_context_loss`` finds its fields in the batch.
+        ``batch_fields.counted`` finds what counts in the loss in the batch.
         """
-        batch = super().collater(samples, pad_to_length)
         if not samples:
-            return batch
-        if self.documents is not None:
-            batch = _reordered(batch, [sample["id"] for sample in samples])
-        if self.context is not None and batch["target"] is not None:
-            context = self.context[batch["id"].numpy()]
-            batch |= {CONTEXT: torch.from_numpy(context), CONTEXT_TOTAL: int(context.sum())}
+            return {}
+        lengths = torch.tensor([len(sample["source"]) for sample in samples])
+        if self.documents is None:
+            lengths, order = lengths.sort(descending=True)
+            samples = [samples[number] for number in order.tolist()]
+        lengths_to = pad_to_length or {}
+
+        def padded(name: str, side: str) -> torch.Tensor:
+            rows, left = [sample[name] for sample in samples], side == "source"
+            return collate_tokens(rows, self.src_dict.pad(), left_pad=left, pad_to_length=lengths_to.get(side))
+
+        inputs = {"src_tokens": padded("source", "source"), "src_lengths": lengths}
+        numbers = torch.tensor([sample["id"] for sample in samples])
+        batch = {"id": numbers, "nsentences": len(samples), "ntokens": int(lengths.sum()), "net_input": inputs}
+        batch["target"] = None
         if self.numbers is not None:
-            batch[FIRST_SENTENCE] = torch.from_numpy(self.numbers[batch["id"].numpy()])
-        return batch
+            inputs[FIRST_SENTENCE] = torch.from_numpy(self.numbers[numbers.numpy()])
+        if self.tgt is None:
+            return batch
+        inputs["prev_output_tokens"] = padded("prev_output_tokens", "target")
+        batch["target"] = padded("target", "target")
+        batch["ntokens"] = int(batch["target"].ne(self.tgt_dict.pad()).sum())
+        context = None if self.context is None else torch.from_numpy(self.context[numbers.numpy()])
+        return with_counted_targets(batch, self.tgt_dict.pad(), context, self.unpredicted)
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch; fairseq's iterator calls it before every epoch. Data loader workers receive it, too."""
         super().set_epoch(epoch)
         self._epoch.fill_(epoch)
-
-    def spans(self) -> Sequence[SentenceSpan] | None:
-        """Return each instance's span in its document; None if not known."""
-        return None if self._read_spans is None else self._read_spans()
 
     def ordered_indices(self, seed: int | None = None) -> np.ndarray:
         """Return instances by length, equally long ones in random order, or by document; (instances,) int64.
@@ -140,17 +141,3 @@ class DocumentPairDataset(LanguagePairDataset):
         documents = None if self.documents is None else self.documents[indices, 0]
         tokens = self.num_tokens_vec(indices) if self.costs is None else self.costs[indices]
         return fill_batches(indices, tokens, max_tokens, max_sentences, documents)
-
-
-def _reordered(batch: dict, ids: list[int]) -> dict:
-    """Return a collated batch with its instances in the order of ``ids``."""
-    positions = {number: position for position, number in enumerate(batch["id"].tolist())}
-    order = torch.tensor([positions[number] for number in ids])
-
-    def moved(value):
-        return value.index_select(0, order) if isinstance(value, torch.Tensor) else value
-
-    return {
-        key: {name: moved(inner) for name, inner in value.items()} if key == "net_input" else moved(value)
-        for key, value in batch.items()
-    }

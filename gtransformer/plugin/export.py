@@ -13,12 +13,11 @@ from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.models.common.model import needs_of
 from gtransformer.models.from_sentence_model.marian import FIRST_WORD
+from gtransformer.plugin.checkpoints import AS_GIVEN, load_trained, model_in
+from gtransformer.plugin.checkpoints import read_settings as read_settings_of
 from gtransformer.preprocess.chain import SENTENCEPIECE_FILE, TARGET_PIECES, read_settings, text_files
 from gtransformer.preprocess.manifest import check_noted
 from gtransformer.search.strategies import AUTO
-from gtransformer.tasks.checkpoints import model_in
-from gtransformer.tasks.checkpoints import read_settings as read_settings_of
-from gtransformer.tasks.trained import AS_GIVEN, load_trained
 from gtransformer.translation.model_directory import MANIFEST, check_search, new_directory, write_model
 from gtransformer.translation.options import SearchOptions
 

@@ -11,11 +11,11 @@ from torch import nn
 from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.errors import UserError
 from gtransformer.evaluation.sentence_scores import SentenceScorer, TokenLists
+from gtransformer.plugin.checkpoints import load_trained
+from gtransformer.plugin.options import wants_document
+from gtransformer.plugin.task import TranslationDocTask
 from gtransformer.preprocess.chain import open_text, read_settings
 from gtransformer.preprocess.moses import Moses
-from gtransformer.tasks.options import wants_document
-from gtransformer.tasks.trained import load_trained
-from gtransformer.tasks.translation_doc import TranslationDocTask
 
 
 def load_model(prepared: Path, checkpoint: Path, cpu: bool) -> tuple[nn.Module, object]:

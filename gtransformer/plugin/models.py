@@ -44,10 +44,6 @@ SIZES: dict[str, dict[str, int | float]] = {
     "big": both_sides(1024, 4096, 6, 16) | {"dropout": 0.3},
     "large": both_sides(1024, 4096, 12, 16) | {"dropout": 0.3},
 }
-MBART_LARGE = "gtransformer_mbart_large"
-ARCHITECTURES = {f"gtransformer_{size}": sizes for size, sizes in SIZES.items()}
-ARCHITECTURES[MBART_LARGE] = both_sides(1024, 4096, 12, 16)
-
 # The fixed structure of mBART25 (Liu et al. 2020, section 2.2, and its checkpoint), without its sizes.
 MBART = {
     "activation_fn": "gelu",
@@ -129,5 +125,5 @@ def _register(name: str, model: type[DocumentModel], sizes: Mapping[str, int | f
 
 for system in SYSTEMS.values():
     add_to_fairseq(system)
-_register(MBART_LARGE, SYSTEMS["gtransformer"], ARCHITECTURES[MBART_LARGE], structure=MBART)
+_register("gtransformer_mbart_large", SYSTEMS["gtransformer"], both_sides(1024, 4096, 12, 16), structure=MBART)
 on_registration.append(add_to_fairseq)

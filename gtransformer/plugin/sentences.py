@@ -1,65 +1,104 @@
-"""A prepared corpus as sentences: its documents can be read sentence by sentence, however its instances are stored.
+"""Binarised text as sentences, and runs of them as data sets.
 
-Sentence borders are the ``<s>`` of the binaries; document borders are in the instance index. A corpus without an index
-(with the layout of the authors' release) has no document borders: there every stored instance is a document.
+Sentences begin at the ``<s>`` of the binaries; which documents they belong to is in the instance index. A corpus
+without an index (with the layout of the authors' release) has no document borders: there every stored instance is a
+document.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import torch
-from fairseq.data import FairseqDataset
+from fairseq.data import FairseqDataset, MMapIndexedDataset
 from torch import Tensor
 
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import Instances, Ranges
 from gtransformer.errors import UserError
-from gtransformer.plugin.stored import InstanceDataset
 
 
 class SideSentences:
-    """The sentences of one side, numbered from 0 in the order of ``Sentences``.
+    """The sentences of one side, numbered from 0 in the order in which they are stored.
+
+    ``fairseq-preprocess`` and ``fairseq-interactive`` end every line with ``</s>`` although the last sentence of an
+    instance already does: the second one is dropped.
+
+    Args:
+        lines: binaries, or lists of (length,) int64 tensors, one instance each.
+        dictionary: of the side.
+        name: of the file, for messages.
 
     Attributes:
-        lengths: (sentences,) int64 tokens, ``<s>`` and ``</s>`` included.
-        stored: (sentences,) int64, the instance that holds each.
+        counts: (instances,) int64, the sentences of each stored instance.
+        begin, lengths: (sentences,) int64, first token among all stored ones, and tokens with ``<s>`` and ``</s>``.
+
+    Raises UserError for tokens that are not in the dictionary, and for an instance that does not begin with ``<s>``.
     """
 
-    def __init__(self, instances: InstanceDataset):
-        self.instances = instances
-        self.stored, self.begin, self.lengths = instances.sentence_borders()
+    def __init__(self, lines: MMapIndexedDataset | list[Tensor], dictionary: Vocabulary, name: str):
+        self.lines = lines
+        stored = self._stored()
+        largest = stored.max(initial=0)
+        if largest >= len(dictionary):
+            raise UserError(
+                f"{name}: holds the word number {largest}, but the dictionary ends at {len(dictionary) - 1}: it was "
+                "made with another dictionary; prepare the corpus again"
+            )
+        sizes = lines.sizes if isinstance(lines, MMapIndexedDataset) else list(map(len, lines))
+        ends = np.cumsum(sizes, dtype=np.int64)
+        starts = ends - sizes
+        opened = np.zeros(len(ends), dtype=bool)
+        opened[ends > starts] = stored[starts[ends > starts]] == dictionary.bos()
+        if not opened.all():
+            raise UserError(
+                f"{name}: instance {np.argmin(opened)} does not begin with <s>: write every sentence as '<s> words "
+                "</s>' (gtransformer prepare does)"
+            )
+        self.begin = np.flatnonzero(stored == dictionary.bos())
+        instance = np.searchsorted(starts, self.begin, side="right") - 1
+        self.counts = np.bincount(instance, minlength=len(ends))
+        eos = dictionary.eos()
+        twice = (stored[ends - 1] == eos) & (stored[ends - 2] == eos) if len(ends) else 0
+        following = np.append(self.begin[1:], 0)
+        last = np.append(instance[1:] != instance[:-1], True)[: len(instance)]
+        self.lengths = np.where(last, (ends - twice)[instance], following[: len(instance)]) - self.begin
 
-    def counts(self) -> np.ndarray:
-        """Return (instances,) int64, the sentences of each stored instance."""
-        return np.bincount(self.stored, minlength=len(self.instances))
+    def _stored(self) -> np.ndarray:
+        """Return all tokens as they are stored, end to end; memory-mapped binaries are not copied."""
+        if not isinstance(self.lines, MMapIndexedDataset):
+            return torch.cat(self.lines).numpy()
+        if not len(self.lines):
+            return np.zeros(0, dtype=np.int64)
+        return np.frombuffer(self.lines._bin_buffer, self.lines._index.dtype)
+
+    def stored_ranges(self) -> np.ndarray:
+        """Return (instances, 2) int64, [first, last) sentences of each stored instance."""
+        ends = np.cumsum(self.counts)
+        return np.stack([ends - self.counts, ends], 1)
 
     def reorder(self, order: np.ndarray) -> None:
         """Renumber the sentences: sentence i is the former ``order[i]``."""
-        self.stored, self.begin, self.lengths = self.stored[order], self.begin[order], self.lengths[order]
+        self.begin, self.lengths = self.begin[order], self.lengths[order]
 
     def tokens(self, first: int, last: int) -> Tensor:
         """Return (tokens,) int64 of the sentences ``first`` to ``last - 1``, at least one."""
-        stored, begin = self.stored[first:last], self.begin[first:last]
-        apart = (np.diff(stored) != 0) | (np.diff(begin) != self.lengths[first : last - 1])
-        pieces = []
-        for one, other in pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), last - first]):
-            whole, end = self.instances[int(stored[one])], first + other - 1
-            pieces.append(whole[int(begin[one]) : int(self.begin[end] + self.lengths[end])])
-        return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        stored = self._stored()
+        places = zip(self.begin[first:last].tolist(), self.lengths[first:last].tolist(), strict=True)
+        pieces = [stored[begin : begin + length] for begin, length in places]
+        return torch.from_numpy(np.concatenate(pieces, dtype=np.int64))
 
 
 class Sentences:
     """All sentences of a split, document by document.
 
     Args:
-        source, target: the stored instances; ``target`` None for text without.
-        name: of the files, for messages.
+        source, target: the stored sentences, which are reordered; ``target`` None for text without.
         instance_index: the sentences of each stored instance; None: every stored instance is a document.
-        instance_index_name: of its file, for messages.
+        name: of the files, for messages.
 
     Attributes:
         source, target: SideSentences; ``target`` None if there is none.
@@ -69,37 +108,29 @@ class Sentences:
     """
 
     def __init__(
-        self,
-        source: InstanceDataset,
-        target: InstanceDataset | None,
-        name: str,
-        instance_index: InstanceIndex | None = None,
-        instance_index_name: Path | None = None,
+        self, source: SideSentences, target: SideSentences | None, instance_index: InstanceIndex | None, name: str
     ):
-        self.source = SideSentences(source)
-        self.target = None if target is None else SideSentences(target)
-        counts = self.source.counts()
-        others = counts if self.target is None else self.target.counts()
+        self.source, self.target, counts = source, target, source.counts
+        others = counts if target is None else target.counts
         for number in np.flatnonzero(counts != others)[:1].tolist():
             raise UserError(
                 f"{name}*: instance {number} has {counts[number]} source but {others[number]} target sentences, so its "
                 "sentences cannot be regrouped; leave --instances as stored, or prepare the corpus again"
             )
-        self.document = self.source.stored.copy()
+        self.document = np.repeat(np.arange(len(counts)), counts)
         self.position = np.arange(len(self.document)) - (np.cumsum(counts) - counts)[self.document]
         if instance_index is None:
             return
-        instance_index.check_counts(counts, instance_index_name)
         spans = np.array(instance_index.instances, dtype=np.int64).reshape(-1, 3)
         self.position += spans[self.document, 1]
         self.document = spans[self.document, 0]
         order = np.lexsort((self.position, self.document))
         self.document, self.position = self.document[order], self.position[order]
-        for side in filter(None, (self.source, self.target)):
+        for side in filter(None, (source, target)):
             side.reorder(order)
         for one in np.flatnonzero((np.diff(self.document) == 0) & (np.diff(self.position) == 0))[:1].tolist():
             raise UserError(
-                f"{instance_index_name}: has sentence {self.position[one]} of document {self.document[one]} twice; "
+                f"{name}instances.json: has sentence {self.position[one]} of document {self.document[one]} twice; "
                 "prepare the corpus again"
             )
 
@@ -129,27 +160,7 @@ class RunDataset(FairseqDataset):
         return len(self.ranges)
 
     def __getitem__(self, index: int) -> Tensor:
-        first, last = self.ranges[index].tolist()
-        return self.sentences.tokens(first, last)
-
-
-class Chosen(FairseqDataset):
-    """Some instances of one side.
-
-    Args:
-        instances: a ``RunDataset`` or an ``InstanceDataset``.
-        index: (n,) int64, those that are chosen.
-    """
-
-    def __init__(self, instances: FairseqDataset, index: np.ndarray):
-        self.instances, self.index = instances, index
-        self.sizes = instances.sizes[index]
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def __getitem__(self, number: int) -> Tensor:
-        return self.instances[int(self.index[number])]
+        return self.sentences.tokens(*self.ranges[index].tolist())
 
 
 def tokens_between(lengths: np.ndarray, ranges: np.ndarray) -> np.ndarray:
@@ -175,18 +186,6 @@ class SentenceSpan:
     first_sentence: int
     sentences: int
     current: tuple[int, int] | None = None
-
-
-def stored_spans(path: Path, instances: InstanceDataset) -> list[SentenceSpan] | None:
-    """Return the spans of a split's stored instances, by the instance index ``path``; None if there is no such file.
-
-    Raises UserError for an index of another number of instances, or of sentences in one.
-    """
-    if not path.is_file():
-        return None
-    instance_index = InstanceIndex.load(path)
-    instance_index.check_counts(SideSentences(instances).counts(), path)
-    return [SentenceSpan(*row) for row in instance_index.instances]
 
 
 def regrouped_spans(sentences: Sentences, instances: Instances) -> list[SentenceSpan]:

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from gtransformer.files import read_json, write_json
+from gtransformer.plugin.checkpoints import read_state
 from gtransformer.run.recipe import Options, Recipe
-from gtransformer.tasks.checkpoints import read_state
 
 BEFORE = "before"  # in a run's directory: checkpoint, translations and comparison of the model before training
 LOSSES = "losses.json"  # there: dev losses before and after

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 from gtransformer.installation import data_directory
+from gtransformer.plugin.checkpoints import AVERAGE
 from gtransformer.preprocess.corpus import BENCHMARKS
 from gtransformer.run.recipe import Recipe
-from gtransformer.tasks.checkpoints import AVERAGE
 
 CHECKPOINTS = "checkpoints"  # in a run's directory
 

@@ -18,11 +18,7 @@ SECTIONS = ("prepare", "task", "train", "generate", "score")
 LANGUAGES = ("source-lang", "target-lang", "langs")
 # Keys that name other recipes.
 OTHERS = ("based-on", "prepared-from", "pretrained-from")
-NO_RECIPES = (
-    "arena",
-    "hydra",
-    "studies",
-)  # folders in configs/ that the list of recipes leaves out
+NO_RECIPES = ("experiments", "hydra")  # folders in configs/ that the list of recipes leaves out
 AVERAGED = (
     "average-checkpoints"  # in section train: not an option of fairseq-train, but a step after it
 )

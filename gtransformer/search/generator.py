@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from gtransformer.data.batch_fields import FIRST_SENTENCE, TEXT_POSITION, with_input
+from gtransformer.data.batch_fields import FIRST_SENTENCE, TEXT_POSITION
 from gtransformer.data.batching import fill_batches
 from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.group_tags import pad_context
@@ -253,7 +253,9 @@ def in_batches(
 
 def as_read(sample: dict, *models: nn.Module) -> dict:
     """Return a batch with the numbers of its sentences as an input if any of the models reads them."""
-    return with_input(sample, FIRST_SENTENCE, any(needs_of(model).numbers for model in models))
+    if FIRST_SENTENCE not in sample or not any(needs_of(model).numbers for model in models):
+        return sample
+    return sample | {"net_input": sample["net_input"] | {FIRST_SENTENCE: sample[FIRST_SENTENCE]}}
 
 
 LIMITS = "limits"  # key of a hypothesis

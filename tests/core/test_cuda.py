@@ -15,11 +15,11 @@ from itertools import chain, product
 
 import pytest
 import torch
+from fairseq.utils import apply_to_sample
 
-from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
-from gtransformer.lab.benchmark.systems import to_device
 from gtransformer.modules import varlen
-from gtransformer.optim.fused_adam import NAME
+from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
+from gtransformer.plugin.optimizers import FUSED as NAME
 from gtransformer.search.strategies import SEQUENTIAL, SLIDING, Strategy
 from gtransformer.translation.api import GTransformer
 from tests import commands
@@ -109,7 +109,7 @@ def trained(dictionary, model, name: str, device: str, precision: str = "float32
         in_precision(model, precision)
     criterion = FusedLabelSmoothedCrossEntropy(Namespace(target_dictionary=dictionary), False, 0.1)
     with torch.autocast(device, torch.float16) if precision == "amp" else nullcontext():
-        loss, size, _ = criterion(model, to_device(batch_for(dictionary, name), device))
+        loss, size, _ = criterion(model, apply_to_sample(lambda one: one.to(device), batch_for(dictionary, name)))
     (loss * (scale / size)).backward()
     found = {key: one.grad.cpu().double() / scale for key, one in model.named_parameters() if one.grad is not None}
     return loss.item() / size, found

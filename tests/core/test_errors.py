@@ -8,7 +8,7 @@ from fairseq.checkpoint_utils import load_model_ensemble
 
 from gtransformer.errors import UserError, cli_main, explain
 from gtransformer.files import atomic_write
-from gtransformer.tasks.trained import load_trained
+from gtransformer.plugin.checkpoints import load_trained
 
 
 def test_exit_status_of_commands(capsys):

@@ -13,7 +13,7 @@ from fairseq import options
 
 from gtransformer.cli import run
 from gtransformer.data.instance_index import InstanceIndex
-from tests.core.tasks.loaded import LEN48
+from tests.core.plugin.loaded import LEN48
 
 pytestmark = pytest.mark.slow
 

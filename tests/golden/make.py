@@ -154,6 +154,7 @@ def model_values(data: Path, folder: Path, system: list[str], searches: bool) ->
     criterion = task.build_criterion(cfg.criterion)
     values: dict[str, np.ndarray] = {}
     for number, sample in enumerate(batches(task, cfg, "valid")):
+        sample["net_input"].pop("first_sentence", None)  # was no input of a batch when the files were written
         values[f"logits/{number}"] = model(**sample["net_input"])[0].detach().numpy()
         loss = criterion(model, sample)[0]
         loss.backward()

@@ -1,1 +1,1 @@
-"""Analyses of trained models; never imported by training code."""
+"""The dense engine, the reference of the packed one."""

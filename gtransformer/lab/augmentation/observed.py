@@ -1,11 +1,14 @@
-"""Observed words of a target: what an augmentation model reads behind a source sentence (Bao et al. 2023).
+"""Observed words of a target: what an augmentation model reads behind a source sentence (Bao et al.
+2023).
 
-Target-side augmentation trains a model of the target given the source and some words of the target, the observed ones.
-Here they stand behind each source sentence, in the same line, so that model, training and search are the usual ones:
+Target-side augmentation trains a model of the target given the source and some words of the target,
+the observed ones. Here they stand behind each source sentence, in the same line, so that model,
+training and search are the usual ones:
 
     Good evening, Mr Becker! ‖ Guten ␣ Becker!
 
-The share of observed words is drawn from Beta(2, 3) for each sentence, and they are n-grams of 1 to 3 words.
+The share of observed words is drawn from Beta(2, 3) for each sentence, and they are n-grams of 1 to
+3 words.
 """
 
 from __future__ import annotations
@@ -26,8 +29,11 @@ _WORD = re.compile(rf"\s*(?:[{SIGNS}]|[^\s{SIGNS}]+)")
 Ngrams = list[tuple[int, int]]  # [first, last) words
 
 
-def random_numbers(seed: int, copy: int, document: int, unseen: bool = False) -> np.random.Generator:
-    """Return the random numbers of one copy of one document, whatever else is drawn; all three are at least 0.
+def random_numbers(
+    seed: int, copy: int, document: int, unseen: bool = False
+) -> np.random.Generator:
+    """Return the random numbers of one copy of one document, whatever else is drawn; all three are
+    at least 0.
 
     ``unseen``: others than those of what an augmentation model is trained on.
     """
@@ -37,10 +43,10 @@ def random_numbers(seed: int, copy: int, document: int, unseen: bool = False) ->
 def draw_ngrams(words: int, random: np.random.Generator) -> Ngrams:
     """Draw the observed n-grams of a sentence, in order; they do not overlap but may touch.
 
-    The number of observed words is the share times ``words``, rounded up or down at random so that its mean is exact.
-    Lengths are uniform from 1 to 3; the last one drawn is shortened if too few words are left. All arrangements of
-    n-grams and other words are equally probable, so words at the ends are observed less often. (Our choice; the paper
-    gives shares and lengths.)
+    The number of observed words is the share times ``words``, rounded up or down at random so that
+    its mean is exact. Lengths are uniform from 1 to 3; the last one drawn is shortened if too few
+    words are left. All arrangements of n-grams and other words are equally probable, so words at
+    the ends are observed less often. (Our choice; the paper gives shares and lengths.)
     """
     left = int(random.beta(*BETA) * words + random.random())
     pieces = [0] * (words - left)  # words that are not observed
@@ -57,12 +63,14 @@ def draw_ngrams(words: int, random: np.random.Generator) -> Ngrams:
 
 
 def split_words(sentence: str) -> list[str]:
-    """Return the words of a sentence, each with the blanks before it; in scripts without blanks, its characters."""
+    """Return the words of a sentence, each with the blanks before it; in scripts without blanks,
+    its characters."""
     return _WORD.findall(sentence)
 
 
 def observed_words(target: str, random: np.random.Generator) -> str:
-    """Return the observed n-grams of a sentence, with ``GAP`` for all that stands before, between and behind them."""
+    """Return the observed n-grams of a sentence, with ``GAP`` for all that stands before, between
+    and behind them."""
     words = split_words(target)
     parts, end = [""], 0  # a touching n-gram continues the last part
     for first, last in draw_ngrams(len(words), random):

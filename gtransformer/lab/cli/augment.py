@@ -1,4 +1,5 @@
-"""Make more training documents with a model: back-translation, forward translation, target-side augmentation.
+"""Make more training documents with a model: back-translation, forward translation, target-side
+augmentation.
 
 Every kind writes a training set in the raw corpus format.
 """
@@ -17,7 +18,13 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.data.dictionaries import NEVER
 from gtransformer.errors import UserError, cli_main
 from gtransformer.lab.augmentation.held_out import HeldOut
-from gtransformer.lab.augmentation.observed import GAP, SEPARATOR, is_plain, random_numbers, with_observed
+from gtransformer.lab.augmentation.observed import (
+    GAP,
+    SEPARATOR,
+    is_plain,
+    random_numbers,
+    with_observed,
+)
 from gtransformer.preprocess.clean import CleanReport, clean_documents
 from gtransformer.preprocess.corpus import DOCUMENT, Pair, find_splits, read_documents
 from gtransformer.preprocess.formats import write_split
@@ -27,9 +34,13 @@ if TYPE_CHECKING:
     from gtransformer.translation.api import GTransformer
 
 BACK, FORWARD, OBSERVE, TARGET = "back", "forward", "observe", "target"
-TOPK = 10  # of target: label smoothing gives improbable words a tenth of the probability (our choice)
+TOPK = (
+    10  # of target: label smoothing gives improbable words a tenth of the probability (our choice)
+)
 AT_ONCE = 64  # documents
-_RESERVED = {token: f"< {token[1:]}" for token in (DOCUMENT, "<s>", "</s>")}  # no token of the raw format
+_RESERVED = {
+    token: f"< {token[1:]}" for token in (DOCUMENT, "<s>", "</s>")
+}  # no token of the raw format
 
 Documents = list[list[Pair]]
 
@@ -41,14 +52,28 @@ def build_parser() -> argparse.ArgumentParser:
     for kind, text, what in (
         (BACK, "TEXT", "documents of the target language, and their translation as the source"),
         (FORWARD, "TEXT", "documents of the source language, and their translation as the target"),
-        (OBSERVE, "CORPUS", "the corpus to train an augmentation model on: the source with observed target words"),
-        (TARGET, "CORPUS", "the training source, several times, and translations by an augmentation model"),
+        (
+            OBSERVE,
+            "CORPUS",
+            "the corpus to train an augmentation model on: the source with observed target words",
+        ),
+        (
+            TARGET,
+            "CORPUS",
+            "the training source, several times, and translations by an augmentation model",
+        ),
     ):
         one = kinds.add_parser(kind, help=what)
         monolingual = kind in (BACK, FORWARD)
-        one.add_argument("text", type=Path, metavar=text, help="plain text, or the directory of a raw corpus")
-        one.add_argument("output", type=Path, metavar="OUT", help="directory of the raw corpus to write")
-        one.add_argument("-s", "--source-lang", default="en", help="of the corpus that is written (%(default)s)")
+        one.add_argument(
+            "text", type=Path, metavar=text, help="plain text, or the directory of a raw corpus"
+        )
+        one.add_argument(
+            "output", type=Path, metavar="OUT", help="directory of the raw corpus to write"
+        )
+        one.add_argument(
+            "-s", "--source-lang", default="en", help="of the corpus that is written (%(default)s)"
+        )
         one.add_argument("-t", "--target-lang", default="de", help="(%(default)s)")
         one.add_argument(
             "--held-out",
@@ -57,18 +82,34 @@ def build_parser() -> argparse.ArgumentParser:
             required=monolingual,
             default=[],
             metavar="CORPUS",
-            help="raw corpora whose dev and test documents must not be augmented, besides those of CORPUS",
+            help="raw corpora whose dev and test documents must not be augmented, besides those of "
+            "CORPUS",
         )
-        one.add_argument("--skip-held-out", action="store_true", help="leave such documents out, not refuse them")
-        one.add_argument("--seed", type=int, default=1, help="another seed draws other words (%(default)s)")
+        one.add_argument(
+            "--skip-held-out", action="store_true", help="leave such documents out, not refuse them"
+        )
+        one.add_argument(
+            "--seed", type=int, default=1, help="another seed draws other words (%(default)s)"
+        )
         if not monolingual:
             copies = {OBSERVE: 1, TARGET: 9}[kind]
-            one.add_argument("--copies", type=int, default=copies, help="of each training document (%(default)s)")
+            one.add_argument(
+                "--copies", type=int, default=copies, help="of each training document (%(default)s)"
+            )
         if kind != OBSERVE:
-            one.add_argument("--model", type=Path, required=True, metavar="DIR", help="directory made by export")
-            one.add_argument("--tag", default="", metavar="WORD", help="put this behind each source sentence")
+            one.add_argument(
+                "--model", type=Path, required=True, metavar="DIR", help="directory made by export"
+            )
+            one.add_argument(
+                "--tag", default="", metavar="WORD", help="put this behind each source sentence"
+            )
             one.add_argument("--beam", type=int)
-            one.add_argument("--sampling-topk", type=int, metavar="N", help="draw words from the N best ones (0: all)")
+            one.add_argument(
+                "--sampling-topk",
+                type=int,
+                metavar="N",
+                help="draw words from the N best ones (0: all)",
+            )
             one.add_argument("--strategy")
             one.add_argument("--max-tokens", type=int)
             one.add_argument("--cpu", action="store_true", help="do not use a GPU")
@@ -80,7 +121,9 @@ def main(argv: list[str] | None = None) -> None:
     """Select documents, translate them if the kind does, write the corpus."""
     args = build_parser().parse_args(argv)
     if args.output.resolve() == args.text.resolve():
-        raise UserError(f"{args.output}: is the corpus that is read; name another directory to write to")
+        raise UserError(
+            f"{args.output}: is the corpus that is read; name another directory to write to"
+        )
     if args.kind in (BACK, FORWARD):
         texts = read_plain(args.text)[0]
         documents = select(args, ([(text, text) for text in document] for document in texts))
@@ -99,24 +142,31 @@ def write(args: argparse.Namespace, split: str, documents: Iterable[list[Pair]])
     written = write_split(args.output, split, (args.source_lang, args.target_lang), documents)
     print(f"{split}: {written.documents} documents, {written.sentences} sentences")
     if written.half_empty:
-        print(f"note: {written.half_empty} sentences have an empty translation; gtransformer prepare leaves them out")
+        print(
+            f"note: {written.half_empty} sentences have an empty translation; gtransformer prepare "
+            "leaves them out"
+        )
 
 
 def select(args: argparse.Namespace, documents: Iterable[list[Pair]]) -> Documents:
-    """Return the documents, cleaned, that are not held out. Raise UserError for one that is, but with its option."""
+    """Return the documents, cleaned, that are not held out. Raise UserError for one that is, but
+    with its option."""
     langs, corpora = (args.source_lang, args.target_lang), list(args.held_out)
     if args.text.is_dir():
         corpora.append(args.text)
     held_out, kept, left_out = HeldOut(corpora, langs), [], 0
     for document in clean_documents(documents, CleanReport()):
-        name = held_out.find([source for source, _ in document]) or held_out.find([target for _, target in document])
+        name = held_out.find([source for source, _ in document]) or held_out.find(
+            [target for _, target in document]
+        )
         if name is None:
             kept.append(document)
         elif args.skip_held_out:
             left_out += 1
         else:
             raise UserError(
-                f"{args.text}: the document that begins '{document[0][0][:40]}' is held out: it is, or has much of, "
+                f"{args.text}: the document that begins '{document[0][0][:40]}' is held out: it "
+                "is, or has much of, "
                 f"{name}; remove it, or leave such documents out with --skip-held-out"
             )
     print(f"selected: {len(kept)} documents; left out, because they are held out: {left_out}")
@@ -130,7 +180,8 @@ def plain(documents: Iterable[list[Pair]]) -> Documents:
 
 
 def with_words(documents: Documents, copies: int, seed: int, unseen: bool = False) -> Documents:
-    """Return each document ``copies`` times, with newly drawn observed words behind each source sentence.
+    """Return each document ``copies`` times, with newly drawn observed words behind each source
+    sentence.
 
     ``unseen``: drawn apart from those that an augmentation model is trained on.
     """
@@ -146,7 +197,11 @@ def translated(args: argparse.Namespace, documents: Documents) -> Iterator[list[
     """Yield the documents of a text with their translations, source first."""
     model = load(args, args.kind == BACK)
     for document, lines in in_parts(args, model, documents):
-        pairs = zip(lines, document, strict=True) if args.kind == BACK else zip(document, lines, strict=True)
+        pairs = (
+            zip(lines, document, strict=True)
+            if args.kind == BACK
+            else zip(document, lines, strict=True)
+        )
         yield [(tagged(args, source), target) for source, target in pairs]
 
 
@@ -156,9 +211,14 @@ def targets(args: argparse.Namespace, documents: Documents) -> Iterator[list[Pai
     engine = model.engine
     (signs,) = model.chain.encode([f"{SEPARATOR} {GAP}"])
     if not all(sign in engine.source.indices for sign in signs):
-        raise UserError(f"{args.model}: its vocabulary lacks {SEPARATOR} or {GAP}; train it on what observe writes")
+        raise UserError(
+            f"{args.model}: its vocabulary lacks {SEPARATOR} or {GAP}; train it on what observe "
+            "writes"
+        )
     engine.never = [index for index, word in enumerate(engine.target.symbols) if not is_plain(word)]
-    sources = [[source for source, _ in document] for document in documents for _ in range(args.copies)]
+    sources = [
+        [source for source, _ in document] for document in documents for _ in range(args.copies)
+    ]
     drawn = with_words(documents, args.copies, args.seed, unseen=True)
     for source, (_, lines) in zip(sources, in_parts(args, model, drawn), strict=True):
         yield [(tagged(args, sentence), line) for sentence, line in zip(source, lines, strict=True)]
@@ -184,14 +244,19 @@ def load(args: argparse.Namespace, reverse: bool = False) -> GTransformer:
 def in_parts(
     args: argparse.Namespace, model: GTransformer, documents: Documents
 ) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield each document's source sentences and their translations. Parts of the text have different seeds."""
-    search = {name: getattr(args, name) for name in ("beam", "sampling_topk", "strategy", "max_tokens")}
+    """Yield each document's source sentences and their translations. Parts of the text have
+    different seeds."""
+    search = {
+        name: getattr(args, name) for name in ("beam", "sampling_topk", "strategy", "max_tokens")
+    }
     search = {name: value for name, value in search.items() if value is not None}
     if args.kind == TARGET:
         search.setdefault("sampling_topk", TOPK)
     sampling = "sampling_topk" in search
     for first in tqdm(range(0, len(documents), AT_ONCE), desc="translate", file=sys.stderr):
-        part = [[source for source, _ in document] for document in documents[first : first + AT_ONCE]]
+        part = [
+            [source for source, _ in document] for document in documents[first : first + AT_ONCE]
+        ]
         # Without the penalty, a model would learn to write <unk>.
         search |= {"seed": args.seed + first} if sampling else {"unkpen": NEVER}
         lines = model.translate(part, sentence_rule="on", **search)

@@ -34,26 +34,42 @@ def add_sizes(parser: argparse.ArgumentParser) -> None:
         ("--test-documents", TEST_DOCUMENTS, "test"),
     ):
         parser.add_argument(
-            option, type=at_least(1), default=default, metavar="N", help=f"{split} documents (default {default})"
+            option,
+            type=at_least(1),
+            default=default,
+            metavar="N",
+            help=f"{split} documents (default {default})",
         )
     parser.add_argument(
-        "--seed", type=at_least(0), default=1, metavar="N", help="random seed of the corpus (default 1)"
+        "--seed",
+        type=at_least(0),
+        default=1,
+        metavar="N",
+        help="random seed of the corpus (default 1)",
     )
 
 
 def split_sizes(options: argparse.Namespace) -> dict[str, int]:
     """Return documents by split, from the options for sizes."""
-    return {"train": options.documents, "dev": options.dev_documents, "test": options.test_documents}
+    return {
+        "train": options.documents,
+        "dev": options.dev_documents,
+        "test": options.test_documents,
+    }
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(
         prog="gtransformer lab demo-corpus",
-        description="Write a seeded English-German corpus whose correct German needs the context of the document, in "
-        "the raw corpus format, with a contrastive test set. The same options give the same bytes everywhere.",
+        description="Write a seeded English-German corpus whose correct German needs the context "
+        "of the document, in "
+        "the raw corpus format, with a contrastive test set. The same options give the same bytes "
+        "everywhere.",
     )
-    parser.add_argument("--output", required=True, metavar="DIR", help="directory to write to (made if missing)")
+    parser.add_argument(
+        "--output", required=True, metavar="DIR", help="directory to write to (made if missing)"
+    )
     add_sizes(parser)
     parser.add_argument(
         "--contrastive-items",
@@ -69,25 +85,34 @@ def print_splits(splits: dict[str, dict]) -> None:
     """Print a line for every split."""
     for split, counts in splits.items():
         print(
-            f"{split}: {counts['documents']} documents, {counts['sentences']} sentences, per document "
-            f"{counts['tokens_per_document_en']['mean']} English and {counts['tokens_per_document_de']['mean']} German "
+            f"{split}: {counts['documents']} documents, {counts['sentences']} sentences, per "
+            "document "
+            f"{counts['tokens_per_document_en']['mean']} English and "
+            f"{counts['tokens_per_document_de']['mean']} German "
             f"tokens; word types {counts['word_types_en']} and {counts['word_types_de']}"
         )
 
 
 def print_seen(shares: dict[str, float]) -> None:
     """Print the share of each split's sentences that are also in training."""
-    print("sentences that are also in training: " + ", ".join(f"{s} {v:.1%}" for s, v in shares.items()))
+    print(
+        "sentences that are also in training: "
+        + ", ".join(f"{s} {v:.1%}" for s, v in shares.items())
+    )
 
 
 @cli_main
 def main(argv: list[str] | None = None) -> None:
     """Run the command; raises SystemExit with status 2 on a wrong option."""
     options = build_parser().parse_args(argv)
-    summary = write_corpus(options.output, split_sizes(options), options.seed, options.contrastive_items)
+    summary = write_corpus(
+        options.output, split_sizes(options), options.seed, options.contrastive_items
+    )
     print_splits(summary["splits"])
     print_seen(summary["seen_in_training"])
-    items = ", ".join(f"{count} {phenomenon}" for phenomenon, count in summary["contrastive_items"].items())
+    items = ", ".join(
+        f"{count} {phenomenon}" for phenomenon, count in summary["contrastive_items"].items()
+    )
     print(f"contrastive items: {items}")
     print(f"written to {options.output}")
 

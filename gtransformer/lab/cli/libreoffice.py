@@ -1,8 +1,10 @@
-"""LibreOffice's help as a raw corpus: pages of HTML whose paragraphs have the same id in every language.
+"""LibreOffice's help as a raw corpus: pages of HTML whose paragraphs have the same id in every
+language.
 
-Debian packages hold one language each (``libreoffice-help-en-us``, ``-pt-br``, ``-de``; Mozilla Public License 2.0). A
-page is a document. ``gtransformer lab libreoffice -t pt`` writes ``data/libreoffice-en-pt``, which also has files
-``ids_{train,dev,test}.txt``, line by line with its texts: ``<d>`` and ``PAGE#PARAGRAPH``.
+Debian packages hold one language each (``libreoffice-help-en-us``, ``-pt-br``, ``-de``; Mozilla
+Public License 2.0). A page is a document. ``gtransformer lab libreoffice -t pt`` writes
+``data/libreoffice-en-pt``, which also has files ``ids_{train,dev,test}.txt``, line by line with its
+texts: ``<d>`` and ``PAGE#PARAGRAPH``.
 """
 
 from __future__ import annotations
@@ -44,8 +46,12 @@ Document = dict[str, Pair]
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer lab libreoffice", description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="directory of corpora ($DATA, or data/ in the checkout)")
-    parser.add_argument("-t", "--target-lang", choices=TARGETS, default=TARGETS[0], help="(%(default)s)")
+    parser.add_argument(
+        "--data", type=Path, help="directory of corpora ($DATA, or data/ in the checkout)"
+    )
+    parser.add_argument(
+        "-t", "--target-lang", choices=TARGETS, default=TARGETS[0], help="(%(default)s)"
+    )
     parser.add_argument(
         "--packages",
         type=Path,
@@ -87,7 +93,8 @@ def fetch_packages(langs: Sequence[str], folder: Path) -> list[Path]:
 
 
 def read_packages(packages: Iterable[Path], langs: Sequence[str]) -> list[dict[str, Page]]:
-    """Return for each language its pages by name (``swriter/01/02110000``). Raise UserError if it has none."""
+    """Return for each language its pages by name (``swriter/01/02110000``). Raise UserError if it
+    has none."""
     pages: dict[str, dict[str, Page]] = {FOLDERS[lang]: {} for lang in langs}
     for package in packages:
         for folder, name, html in package_pages(package):
@@ -110,18 +117,22 @@ def package_pages(package: Path) -> Iterator[tuple[str, str, str]]:
 
 
 class _Paragraphs(HTMLParser):
-    """Collects ``found``: the text of each paragraph and heading that has an id, by this id, the first one of it.
+    """Collects ``found``: the text of each paragraph and heading that has an id, by this id, the
+    first one of it.
 
-    Within a paragraph there are words for one system or application, of which a browser shows one. Taken is what is
-    called the default, or the first that is not for macOS.
+    Within a paragraph there are words for one system or application, of which a browser shows one.
+    Taken is what is called the default, or the first that is not for macOS.
     """
 
     def __init__(self):
         super().__init__(convert_charrefs=True)
         self.found: Page = {}
         self._id, self._tag = "", ""
-        self._texts: list[list[str]] = []  # of the paragraph, and of the alternatives that are open in it
-        # For each open span: None; for a switch its alternatives as (rank, text); for an alternative its rank.
+        self._texts: list[
+            list[str]
+        ] = []  # of the paragraph, and of the alternatives that are open in it
+        # For each open span: None; for a switch its alternatives as (rank, text); for an
+        # alternative its rank.
         self._spans: list[list[tuple[int, str]] | int | None] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -137,7 +148,13 @@ class _Paragraphs(HTMLParser):
         elif tag == "span" and given.get("class") in ("switchinline", "switch"):
             self._spans.append([])
         elif tag == "span" and "hidden" in given:
-            rank = 0 if given.get("id", "").startswith("default") else 2 if given.get("id", "").startswith("MAC") else 1
+            rank = (
+                0
+                if given.get("id", "").startswith("default")
+                else 2
+                if given.get("id", "").startswith("MAC")
+                else 1
+            )
             self._spans.append(rank)
             self._texts.append([])
         elif tag == "span":
@@ -172,7 +189,8 @@ class _Paragraphs(HTMLParser):
 
 
 def read_page(html: str) -> Page:
-    """Return the paragraphs of a page in their order: plain text, one blank between words; empty ones too."""
+    """Return the paragraphs of a page in their order: plain text, one blank between words; empty
+    ones too."""
     parser = _Paragraphs()
     parser.feed(html)
     parser.close()
@@ -184,7 +202,9 @@ def pair_pages(source: dict[str, Page], target: dict[str, Page]) -> dict[str, Do
     documents = {}
     for name, page in source.items():
         other = target.get(name, {})
-        if document := {one: (text, other[one]) for one, text in page.items() if text and other.get(one)}:
+        if document := {
+            one: (text, other[one]) for one, text in page.items() if text and other.get(one)
+        }:
             documents[name] = document
     return documents
 
@@ -192,24 +212,36 @@ def pair_pages(source: dict[str, Page], target: dict[str, Page]) -> dict[str, Do
 def split_documents(documents: dict[str, Document]) -> dict[str, list[str]]:
     """Choose the names of the documents for train, dev and test.
 
-    Those of dev and test share no paragraph of more than ``SHORT`` words, on either side, with any other document. They
-    are chosen by the digest of their names, so that other languages and versions hold out much the same.
+    Those of dev and test share no paragraph of more than ``SHORT`` words, on either side, with any
+    other document. They are chosen by the digest of their names, so that other languages and
+    versions hold out much the same.
 
     Raises UserError where there are too few.
     """
     owners: Counter[tuple[int, str]] = Counter()
     for document in documents.values():
         owners.update(_long_texts(document))
-    free = [name for name, document in documents.items() if all(owners[text] == 1 for text in _long_texts(document))]
+    free = [
+        name
+        for name, document in documents.items()
+        if all(owners[text] == 1 for text in _long_texts(document))
+    ]
     free = [name for name in free if len(documents[name]) >= SHORT_DOCUMENT]
     order = sorted(free, key=lambda name: hashlib.sha256(name.encode()).digest())
     tested = min(HELD_OUT["test"], len(order) // 2)
     validated = min(HELD_OUT["dev"], len(order) // 4)
     if not validated:
-        raise UserError(f"only {len(free)} of {len(documents)} documents could be held out; give whole packages")
+        raise UserError(
+            f"only {len(free)} of {len(documents)} documents could be held out; give whole packages"
+        )
     print(f"{len(free)} of {len(documents)} documents share no long paragraph with another one")
-    chosen = dict.fromkeys(order[:tested], "test") | dict.fromkeys(order[tested : tested + validated], "dev")
-    return {split: [name for name in documents if chosen.get(name, "train") == split] for split in SPLITS}
+    chosen = dict.fromkeys(order[:tested], "test") | dict.fromkeys(
+        order[tested : tested + validated], "dev"
+    )
+    return {
+        split: [name for name in documents if chosen.get(name, "train") == split]
+        for split in SPLITS
+    }
 
 
 def _long_texts(document: Document) -> set[tuple[int, str]]:

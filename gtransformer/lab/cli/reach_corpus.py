@@ -1,4 +1,5 @@
-"""Write the contrastive set by distance of context: ``gtransformer lab reach-corpus --output DIR``."""
+"""Write the contrastive set by distance of context: ``gtransformer lab reach-corpus --output
+DIR``."""
 
 from __future__ import annotations
 
@@ -7,7 +8,13 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.lab.cli.demo_corpus import add_sizes, at_least, print_seen, print_splits, split_sizes
+from gtransformer.lab.cli.demo_corpus import (
+    add_sizes,
+    at_least,
+    print_seen,
+    print_splits,
+    split_sizes,
+)
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET, write_reach_corpus
 
 
@@ -15,11 +22,16 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(
         prog="gtransformer lab reach-corpus",
-        description="Write a contrastive set in which every answer is disclosed a known number of sentences back and "
-        f"nowhere nearer (DIR/{SET}), and a corpus to train on (DIR): letters of the demonstration corpus and, for "
-        "each, three documents like the set's. The same options give identical files on every machine.",
+        description="Write a contrastive set in which every answer is disclosed a known number of "
+        "sentences back and "
+        f"nowhere nearer (DIR/{SET}), and a corpus to train on (DIR): letters of the demonstration "
+        "corpus and, for "
+        "each, three documents like the set's. The same options give identical files on every "
+        "machine.",
     )
-    parser.add_argument("--output", required=True, metavar="DIR", help="directory to write to (made if missing)")
+    parser.add_argument(
+        "--output", required=True, metavar="DIR", help="directory to write to (made if missing)"
+    )
     add_sizes(parser)
     parser.add_argument(
         "--items",
@@ -40,7 +52,10 @@ def main(argv: list[str] | None = None) -> None:
     print_seen(summary["seen_in_training"])
     for side, counts in summary["items"].items():
         for phenomenon, rows in counts.items():
-            print(f"items {side}, {phenomenon}: " + ", ".join(f"{count} at {row}" for row, count in rows.items()))
+            print(
+                f"items {side}, {phenomenon}: "
+                + ", ".join(f"{count} at {row}" for row, count in rows.items())
+            )
     print(f"written to {options.output}; the items are {Path(options.output) / SET / ITEMS}")
 
 

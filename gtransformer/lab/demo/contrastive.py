@@ -1,6 +1,7 @@
 """Contrastive items: a sentence's right German and variants that are wrong only in its context.
 
-A wrong variant is the same template with another gender, register or sense, so it is equally grammatical.
+A wrong variant is the same template with another gender, register or sense, so it is equally
+grammatical.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ PHENOMENA = ("pronoun", "address", "ambiguity")
 
 
 def variants(line: SentencePair, phenomenon: str, register: str) -> tuple[str, list[str]]:
-    """Return the detail of the phenomenon (``"it -> ihn"``) and the wrong German sentences, each once.
+    """Return the detail of the phenomenon (``"it -> ihn"``) and the wrong German sentences, each
+    once.
 
     ``register`` is the document's. Raises KeyError if the line does not have the phenomenon.
     """
@@ -28,18 +30,12 @@ def variants(line: SentencePair, phenomenon: str, register: str) -> tuple[str, l
     else:
         sense = line.slots["X"]
         detail = f"{_word(sense)} -> {sense.de}"
-    return detail, _written(line, register, {}, _mistakes(line, phenomenon, register))[1:]
-
-
-def variants_beside(line: SentencePair, phenomenon: str, register: str) -> list[list[str]]:
-    """Return right and wrong sentences, as from ``variants``, for every mistake in another phenomenon of the line."""
-    wrong = _mistakes(line, phenomenon, register)
-    others = [mistake for other in line.cues if other != phenomenon for mistake in _mistakes(line, other, register)]
-    return [_written(line, register, other, wrong) for other in others]
+    return detail, _written(line, register, _mistakes(line, phenomenon, register))[1:]
 
 
 def _mistakes(line: SentencePair, phenomenon: str, register: str) -> list[dict[str, Any]]:
-    """Return the changed arguments of ``Template.german`` for each wrong value of a phenomenon of the line."""
+    """Return the changed arguments of ``Template.german`` for each wrong value of a phenomenon of
+    the line."""
     line.cues[phenomenon]
     if phenomenon == "pronoun":
         return [{"gender": gender} for gender in GENDERS if gender != line.gender]
@@ -56,13 +52,9 @@ def _word(sense: Word | Sense) -> str:
     return sense.en.removeprefix("the ")
 
 
-def _written(
-    line: SentencePair, register: str, base: Mapping[str, Any], wrong: Sequence[Mapping[str, Any]]
-) -> list[str]:
-    """Return the German with the changed arguments ``base``, and with each of ``wrong`` in addition, each sentence
-    once.
-    """
-    given = {"slots": line.slots, "register": register, "gender": line.gender, **base}
+def _written(line: SentencePair, register: str, wrong: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the German, and with each of the changed arguments ``wrong``, each sentence once."""
+    given = {"slots": line.slots, "register": register, "gender": line.gender}
     return list(dict.fromkeys(line.template.german(**{**given, **other}) for other in ({}, *wrong)))
 
 
@@ -96,14 +88,19 @@ def _items(documents: Sequence[Letter], phenomenon: str, dice: Dice) -> Iterator
                 yield item
 
 
-def contrastive_set(documents: Sequence[Letter], count: int, seed: int, split: str = "test") -> dict[str, Any]:
-    """Return the content of ``contrastive.json``: up to ``count`` items, evenly over phenomena and documents.
+def contrastive_set(
+    documents: Sequence[Letter], count: int, seed: int, split: str = "test"
+) -> dict[str, Any]:
+    """Return the content of ``contrastive.json``: up to ``count`` items, evenly over phenomena and
+    documents.
 
-    If a phenomenon has too few sentences, the others get its share. Items are in document order. ``distance`` is the
-    number of sentences back to the antecedent's introduction, the greeting, or the sentence that determines the sense.
+    If a phenomenon has too few sentences, the others get its share. Items are in document order.
+    ``distance`` is the number of sentences back to the antecedent's introduction, the greeting, or
+    the sentence that determines the sense.
     """
     sources = {
-        phenomenon: _items(documents, phenomenon, Dice(seed, "contrastive", phenomenon)) for phenomenon in PHENOMENA
+        phenomenon: _items(documents, phenomenon, Dice(seed, "contrastive", phenomenon))
+        for phenomenon in PHENOMENA
     }
     chosen: list[dict[str, Any]] = []
     while sources and len(chosen) < count:
@@ -113,7 +110,9 @@ def contrastive_set(documents: Sequence[Letter], count: int, seed: int, split: s
                 del sources[phenomenon]
             elif len(chosen) < count:
                 chosen.append(item)
-    chosen.sort(key=lambda item: (item["document"], item["sentence"], PHENOMENA.index(item["phenomenon"])))
+    chosen.sort(
+        key=lambda item: (item["document"], item["sentence"], PHENOMENA.index(item["phenomenon"]))
+    )
     return contrastive_file(chosen, split)
 
 

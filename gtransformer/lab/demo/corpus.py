@@ -1,4 +1,5 @@
-"""Write the demonstration corpus: three splits in the raw corpus format, the contrastive set and a description."""
+"""Write the demonstration corpus: three splits in the raw corpus format, the contrastive set and a
+description."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def passages(document: Letter) -> set[tuple[str, ...]]:
 
 
 def write_letter(seed: int, split: str, number: int, attempt: int) -> Letter:
-    """Write a letter of a split; splits other than ``train`` have sentences that training does not have."""
+    """Write a letter of a split; splits other than ``train`` have sentences that training does not
+    have."""
     return write_document(seed, split, number, attempt, unseen=split != "train")
 
 
@@ -39,11 +41,13 @@ def write_splits(
     write: Callable[[int, str, int, int], Letter] = write_letter,
     taken: Set[tuple[str, ...]] = frozenset(),
 ) -> dict[str, list[Letter]]:
-    """Write the given number of documents for each split, in order. Raises UserError if splits cannot be kept disjoint.
+    """Write the given number of documents for each split, in order. Raises UserError if splits
+    cannot be kept disjoint.
 
-    A document depends only on seed, split and number, so a larger corpus begins with the smaller one. Exception: a
-    document of a later split is rewritten while it shares a passage with an earlier split or with ``taken``. ``write``
-    makes a document from seed, split, number and attempt.
+    A document depends only on seed, split and number, so a larger corpus begins with the smaller
+    one. Exception: a document of a later split is rewritten while it shares a passage with an
+    earlier split or with ``taken``. ``write`` makes a document from seed, split, number and
+    attempt.
     """
     corpus: dict[str, list[Letter]] = {}
     taken = set(taken)
@@ -56,7 +60,8 @@ def write_splits(
                     break
             else:
                 raise UserError(
-                    f"the earlier splits are so large that no new document for '{split}' can be disjoint from them; "
+                    f"the earlier splits are so large that no new document for '{split}' can be "
+                    "disjoint from them; "
                     "reduce the number of documents"
                 )
             documents.append(document)
@@ -67,13 +72,16 @@ def write_splits(
 
 
 def seen_in_training(splits: Mapping[str, Sequence[Letter]]) -> dict[str, float]:
-    """Return for every other split the share of its English sentences that are also in ``train``."""
+    """Return for every other split the share of its English sentences that are also in
+    ``train``."""
     trained = {line.en for document in splits["train"] for line in document.lines}
     shares = {}
     for split, documents in splits.items():
         if split != "train":
             sentences = [line.en for document in documents for line in document.lines]
-            shares[split] = round(sum(sentence in trained for sentence in sentences) / len(sentences), 4)
+            shares[split] = round(
+                sum(sentence in trained for sentence in sentences) / len(sentences), 4
+            )
     return shares
 
 
@@ -82,7 +90,8 @@ def _spread(values: Sequence[int]) -> dict[str, float]:
 
 
 def describe(documents: Sequence[Letter]) -> dict[str, Any]:
-    """Return counts of one split: sentences, word types, tokens and instance length of a document, phenomena."""
+    """Return counts of one split: sentences, word types, tokens and instance length of a document,
+    phenomena."""
     result: dict[str, Any] = {
         "documents": len(documents),
         "sentences": sum(len(document.lines) for document in documents),
@@ -91,25 +100,34 @@ def describe(documents: Sequence[Letter]) -> dict[str, Any]:
     }
     for side in SIDES:
         texts = [[getattr(line, side) for line in document.lines] for document in documents]
-        words = {word for text in texts for sentence in text for word in re.findall(r"\w+", sentence)}
-        result[f"tokens_per_document_{side}"] = _spread([sum(map(count_tokens, text)) for text in texts])
+        words = {
+            word for text in texts for sentence in text for word in re.findall(r"\w+", sentence)
+        }
+        result[f"tokens_per_document_{side}"] = _spread(
+            [sum(map(count_tokens, text)) for text in texts]
+        )
         result[f"word_types_{side}"] = len(words)
     details = {phenomenon: Counter[str]() for phenomenon in PHENOMENA}
     for document in documents:
         for line in document.lines:
             for phenomenon in line.cues:
                 details[phenomenon][variants(line, phenomenon, document.register)[0]] += 1
-    result["phenomena"] = {phenomenon: dict(sorted(count.items())) for phenomenon, count in details.items()}
+    result["phenomena"] = {
+        phenomenon: dict(sorted(count.items())) for phenomenon, count in details.items()
+    }
     return result
 
 
 def make_folder(output: Path) -> None:
-    """Make a directory for a corpus and remove its ``corpus.json``. Raises UserError if it cannot be written."""
+    """Make a directory for a corpus and remove its ``corpus.json``. Raises UserError if it cannot
+    be written."""
     try:
         output.mkdir(parents=True, exist_ok=True)
         (output / "corpus.json").unlink(missing_ok=True)
     except OSError as error:
-        raise UserError(f"{output}: cannot be used as output directory ({error.strerror}); choose another") from None
+        raise UserError(
+            f"{output}: cannot be used as output directory ({error.strerror}); choose another"
+        ) from None
 
 
 def write_text(output: Path, split: str, documents: Sequence[Letter]) -> list[Path]:
@@ -125,16 +143,21 @@ def write_text(output: Path, split: str, documents: Sequence[Letter]) -> list[Pa
     return written
 
 
-def write_corpus(output: str | Path, sizes: Mapping[str, int], seed: int, contrastive_items: int) -> dict[str, Any]:
-    """Write the corpus into a directory, creating it if needed, and return the content of ``corpus.json``.
+def write_corpus(
+    output: str | Path, sizes: Mapping[str, int], seed: int, contrastive_items: int
+) -> dict[str, Any]:
+    """Write the corpus into a directory, creating it if needed, and return the content of
+    ``corpus.json``.
 
-    ``corpus.json`` is removed first and written last, so it marks a complete corpus. Raises UserError if the directory
-    cannot be written.
+    ``corpus.json`` is removed first and written last, so it marks a complete corpus. Raises
+    UserError if the directory cannot be written.
     """
     output = Path(output)
     make_folder(output)
     splits = write_splits(sizes, seed)
-    written = [path for split, documents in splits.items() for path in write_text(output, split, documents)]
+    written = [
+        path for split, documents in splits.items() for path in write_text(output, split, documents)
+    ]
     contrastive = contrastive_set(splits["test"], contrastive_items, seed)
     written.append(output / ITEMS)
     write_json(written[-1], contrastive)

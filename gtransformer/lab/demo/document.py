@@ -1,7 +1,8 @@
 """Write one document: a letter of scenes, each about one thing or one ambiguous noun.
 
-A scene starts with the only sentence that names its thing. Until the next scene "it" means that thing, so "it" is
-always the thing introduced last. Sentences about people, weather and time come between.
+A scene starts with the only sentence that names its thing. Until the next scene "it" means that
+thing, so "it" is always the thing introduced last. Sentences about people, weather and time come
+between.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ from gtransformer.lab.demo.words import (
 )
 
 INSTANCE_LIMIT = 512
-"""The sum over a document's sentences of the longer side's tokens + 2 stays below this: one document, one instance."""
+"""The sum over a document's sentences of the longer side's tokens + 2 stays below this: one
+document, one instance."""
 MARGIN = 8
 SENTENCES = (55, 70)
 ABOUT_IT = AS_SUBJECT + AS_OBJECT + WITH_YOU
@@ -58,8 +60,9 @@ Choice = TypeVar("Choice")
 class Dice:
     """Random choices drawn only from ``random.Random.random()``.
 
-    Python guarantees the sequence of ``random()`` for an integer seed, but not of ``choice`` or ``shuffle``. Hashes of
-    strings change from run to run. So the key is hashed with SHA-256 and the choices are implemented here.
+    Python guarantees the sequence of ``random()`` for an integer seed, but not of ``choice`` or
+    ``shuffle``. Hashes of strings change from run to run. So the key is hashed with SHA-256 and the
+    choices are implemented here.
     """
 
     def __init__(self, *key: object) -> None:
@@ -88,25 +91,31 @@ class Dice:
 
 
 def greeting(dice: Dice, register: str) -> tuple[Template, Word]:
-    """Return a greeting and the greeted person: by first name for "du", by title and surname for "Sie".
+    """Return a greeting and the greeted person: by first name for "du", by title and surname for
+    "Sie".
 
-    The person's accusative slot has the whole salutation of a letter, as its German agrees with the person's sex.
+    The person's accusative slot has the whole salutation of a letter, as its German agrees with the
+    person's sex.
     """
     woman = dice.chance(0.5)
     if register == "du":
         name = dice.choice(WOMEN if woman else MEN)
         return dice.choice(FAMILIAR), Word(name, name, f"{'Liebe' if woman else 'Lieber'} {name}")
     surname = dice.choice(SURNAMES)
-    title_en, title_de, dear = ("Mrs", "Frau", "Sehr geehrte") if woman else ("Mr", "Herr", "Sehr geehrter")
-    return dice.choice(POLITE), Word(f"{title_en} {surname}", f"{title_de} {surname}", f"{dear} {title_de} {surname}")
+    title_en, title_de, dear = (
+        ("Mrs", "Frau", "Sehr geehrte") if woman else ("Mr", "Herr", "Sehr geehrter")
+    )
+    return dice.choice(POLITE), Word(
+        f"{title_en} {surname}", f"{title_de} {surname}", f"{dear} {title_de} {surname}"
+    )
 
 
 @dataclass(frozen=True)
 class SentencePair:
     """One sentence pair and the properties that its German depends on.
 
-    ``cues`` maps each phenomenon of the sentence ("pronoun", "address", "ambiguity") to the index of the sentence that
-    determines it.
+    ``cues`` maps each phenomenon of the sentence ("pronoun", "address", "ambiguity") to the index
+    of the sentence that determines it.
     """
 
     template: Template
@@ -154,19 +163,21 @@ class _Deck:
 
 
 def is_held_out(english: str) -> bool:
-    """Return whether an English sentence from a template with slots is excluded from training documents.
+    """Return whether an English sentence from a template with slots is excluded from training
+    documents.
 
-    A quarter of all sentences is held out, by hash. Every template and every word occurs in training, but these
-    combinations do not.
+    A quarter of all sentences is held out, by hash. Every template and every word occurs in
+    training, but these combinations do not.
     """
     return hashlib.sha256(english.encode("utf-8")).digest()[0] % 4 == 0
 
 
 class Writer:
-    """Writer of a document that never adds a sentence twice, nor two contradictory sentences about one thing.
+    """Writer of a document that never adds a sentence twice, nor two contradictory sentences about
+    one thing.
 
-    With ``unseen`` it adds only held-out sentences; sentences without slots, which have one form only, are a last
-    resort. Without ``unseen`` it adds the others.
+    With ``unseen`` it adds only held-out sentences; sentences without slots, which have one form
+    only, are a last resort. Without ``unseen`` it adds the others.
     """
 
     def __init__(self, dice: Dice, unseen: bool = False) -> None:
@@ -187,10 +198,17 @@ class Writer:
                 return template, reader
 
     def allows(self, template: Template, slots: Slots) -> bool:
-        """Return whether a sentence is allowed in this document, which is a training or a held-out one."""
+        """Return whether a sentence is allowed in this document, which is a training or a held-out
+        one."""
         return not template.slots or is_held_out(template.english(slots)) == self.unseen
 
-    def add(self, template: Template, slots: Slots, gender: str = "", cues: Mapping[str, int] | None = None) -> int:
+    def add(
+        self,
+        template: Template,
+        slots: Slots,
+        gender: str = "",
+        cues: Mapping[str, int] | None = None,
+    ) -> int:
         """Append a sentence and return its index."""
         english = template.english(slots)
         german = template.german(slots, self.document.register, gender)
@@ -208,18 +226,26 @@ class Writer:
         gender: str = "",
         cues: Mapping[str, int] | None = None,
     ) -> int:
-        """Append a sentence from a template, about the topic if it has a slot ``X``; return its index."""
+        """Append a sentence from a template, about the topic if it has a slot ``X``; return its
+        index."""
         deck = self.decks.setdefault(templates, _Deck(self.dice, templates))
         candidates = deck.candidates()
         if self.unseen:  # templates without slots come last, as they are in training
             candidates.sort(key=lambda template: not template.slots)
-        for strict in (True, False):  # few words fit some templates, and all or none may be held out
+        for strict in (
+            True,
+            False,
+        ):  # few words fit some templates, and all or none may be held out
             for template in candidates:
                 if template.group and template.group in self.said:
                     continue
                 for _ in range(TRIES if template.slots else 1):
                     slots = self.fill(template, topic)
-                    groups = {word.group for word in slots.values() if isinstance(word, Word) and word.group}
+                    groups = {
+                        word.group
+                        for word in slots.values()
+                        if isinstance(word, Word) and word.group
+                    }
                     new = template.english(slots) not in self.seen and not groups & self.said
                     if new and (self.allows(template, slots) or (self.unseen and not strict)):
                         deck.use(template)
@@ -227,7 +253,9 @@ class Writer:
                         return self.add(template, slots, gender, cues)
         raise AssertionError("the grammar has run out of sentences for this document")
 
-    def fill(self, template: Template, topic: Word | Sense | None = None) -> dict[str, Word | Sense]:
+    def fill(
+        self, template: Template, topic: Word | Sense | None = None
+    ) -> dict[str, Word | Sense]:
         """Return random words for the slots of a template; ``topic`` is the word of slot ``X``."""
         slots: dict[str, Word | Sense] = {}
         for name in template.slots:
@@ -236,7 +264,9 @@ class Writer:
                 slots[name] = topic
             elif name in "PQH":
                 people = MY_KIN if name != "H" and self.dice.chance(0.15) else self.cast
-                slots[name] = self.dice.choice([person for person in people if person not in slots.values()])
+                slots[name] = self.dice.choice(
+                    [person for person in people if person not in slots.values()]
+                )
             else:
                 slots[name] = self.dice.choice(SLOTS[name])
         return slots
@@ -300,10 +330,11 @@ def _attempt(dice: Dice, unseen: bool) -> Letter:
 
 
 def write_document(*key: object, unseen: bool = False) -> Letter:
-    """Return the document of ``key`` (any values with a stable ``str``); equal keys give equal documents.
+    """Return the document of ``key`` (any values with a stable ``str``); equal keys give equal
+    documents.
 
-    It has 55 to 70 sentences and fits into one instance. With ``unseen`` its sentences are held out from training
-    (``Writer``).
+    It has 55 to 70 sentences and fits into one instance. With ``unseen`` its sentences are held out
+    from training (``Writer``).
     """
     attempt = 0
     while True:

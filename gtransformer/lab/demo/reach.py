@@ -1,10 +1,12 @@
-"""Documents that test context by distance: one fact, disclosed once, and a later sentence that needs it.
+"""Documents that test context by distance: one fact, disclosed once, and a later sentence that
+needs it.
 
-Documents are in groups that differ only in the fact: the same letter about a lamp, a table and a book, to a friend and
-to Mr Weber, about either kind of bat. The source sides of a group differ only in the disclosing sentence; the target
-sides differ in it and in the sentences that need the fact. So the sentences between cannot disclose it. A system that
-sees neither solves the item in exactly one document of a group, or in none if two candidates are equally probable.
-Exception: positions through the document are visible, and documents of a group may differ in length.
+Documents are in groups that differ only in the fact: the same letter about a lamp, a table and a
+book, to a friend and to Mr Weber, about either kind of bat. The source sides of a group differ only
+in the disclosing sentence; the target sides differ in it and in the sentences that need the fact.
+So the sentences between cannot disclose it. A system that sees neither solves the item in exactly
+one document of a group, or in none if two candidates are equally probable. Exception: positions
+through the document are visible, and documents of a group may differ in length.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ from gtransformer.lab.demo.words import COLOURS_AND_SIZES, GENDERS, NOUNS, Sense
 DISTANCES = ((1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, 36))
 """First and last distance, in sentences, of the rows of the set; the last row is called 25+."""
 SECOND_ITEM_DISTANCE = 13
-"""From this row on, a second sentence that needs the fact follows. Its source distance is the same or larger; its
-target is disclosed nearby, by the first one's translation."""
+"""From this row on, a second sentence that needs the fact follows. Its source distance is the same
+or larger; its target is disclosed nearby, by the first one's translation."""
 NEARBY = ((1, 1), (2, 2), (3, 3), (4, 6))
 VERSIONS = {"pronoun": len(GENDERS), "address": len(REGISTERS), "ambiguity": 2}
 """Documents of a group, one for each possible answer, by phenomenon."""
@@ -61,22 +63,29 @@ def distance_in(row: tuple[int, int], number: int) -> int:
     return first + number % (last - first + 1)
 
 
-def write_group(phenomenon: str, row: tuple[int, int], number: int, *key: object, unseen: bool = False) -> list[Letter]:
-    """Return the documents of group ``number`` of a row of ``DISTANCES``, one for each answer, in random order.
+def write_group(
+    phenomenon: str, row: tuple[int, int], number: int, *key: object, unseen: bool = False
+) -> list[Letter]:
+    """Return the documents of group ``number`` of a row of ``DISTANCES``, one for each answer, in
+    random order.
 
     Args:
         phenomenon: "pronoun", "address" or "ambiguity".
         number: of the group in its row; distances alternate by it.
-        key: seed of the random choices, with the other arguments; equal arguments give equal documents.
+        key: seed of the random choices, with the other arguments; equal arguments give equal
+            documents.
         unseen: use sentences that are held out from training (``Writer``).
 
-    In each document one sentence discloses the fact, and one needs it, ``distance_in(row, number)`` sentences later;
-    from ``SECOND_ITEM_DISTANCE`` on another follows. Their ``cues`` name the disclosing sentence.
+    In each document one sentence discloses the fact, and one needs it, ``distance_in(row, number)``
+    sentences later; from ``SECOND_ITEM_DISTANCE`` on another follows. Their ``cues`` name the
+    disclosing sentence.
     """
     dice = Dice("reach", *key, phenomenon, *row, number)
     gaps = [distance_in(row, number)]
     if row[0] >= SECOND_ITEM_DISTANCE:
-        turn = number + number // (row[1] - row[0] + 1)  # combines every distance with every nearby one
+        turn = number + number // (
+            row[1] - row[0] + 1
+        )  # combines every distance with every nearby one
         gaps.append(distance_in(NEARBY[turn % len(NEARBY)], number // len(NEARBY)))
     if phenomenon == "address":
         versions = _about_reader(Writer(dice, unseen), gaps)
@@ -104,7 +113,9 @@ def _about_thing(writer: Writer, gaps: Sequence[int]) -> list[Letter]:
     dice = writer.dice
     _fill(writer, dice.between(0, 3))
     gender = GENDERS[0]
-    cue = writer.draw(INTRODUCTIONS, described(dice.choice(NOUNS[gender]), dice.choice(COLOURS_AND_SIZES)))
+    cue = writer.draw(
+        INTRODUCTIONS, described(dice.choice(NOUNS[gender]), dice.choice(COLOURS_AND_SIZES))
+    )
     line = writer.document.lines[cue]
     phrases = [(gender, line.slots["X"])]
     for other in GENDERS[1:]:
@@ -139,7 +150,8 @@ def _about_sense(writer: Writer, gaps: Sequence[int]) -> list[Letter]:
 
 
 def _fill(writer: Writer, count: int, asides: bool = True) -> None:
-    """Add sentences that disclose nothing; ``asides``: some address the reader, whose register is known."""
+    """Add sentences that disclose nothing; ``asides``: some address the reader, whose register is
+    known."""
     for _ in range(count):
         writer.draw(_ASIDES if asides and writer.dice.chance(0.1) else _FILLERS)
 
@@ -153,7 +165,8 @@ def _rewrite(
     gender: str = "",
     sense: Sense | None = None,
 ) -> Letter:
-    """Return the letter with another disclosing sentence, and with another register, gender or sense everywhere."""
+    """Return the letter with another disclosing sentence, and with another register, gender or
+    sense everywhere."""
     result = Letter(register or letter.register)
     for number, line in enumerate(letter.lines):
         if number == cue:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from gtransformer.files import read_json, sha256, write_json
-from gtransformer.lab.demo.contrastive import PHENOMENA, contrastive_file, variants, variants_beside
+from gtransformer.files import sha256, write_json
+from gtransformer.lab.demo.contrastive import PHENOMENA, contrastive_file, variants
 from gtransformer.lab.demo.corpus import (
     VERSION,
     describe,
@@ -29,8 +28,8 @@ ITEMS = "contrastive_reach.json"
 
 
 def write_groups(items: int, seed: int) -> list[tuple[str, list[Letter]]]:
-    """Return the groups of the set, each with its phenomenon, with at least the given number of items per row of
-    distances.
+    """Return the groups of the set, each with its phenomenon, with at least the given number of
+    items per row of distances.
     """
     return [
         (phenomenon, write_group(phenomenon, row, number, seed, SET, unseen=True))
@@ -43,36 +42,22 @@ def write_groups(items: int, seed: int) -> list[tuple[str, list[Letter]]]:
 def reach_items(groups: Sequence[tuple[str, Sequence[Letter]]]) -> Iterator[dict[str, Any]]:
     """Return the items of the groups' documents, which are numbered consecutively.
 
-    ``distance_source`` is the number of sentences back to the one whose source discloses the answer.
-    ``distance_target`` is that to the nearest whose target does, which may be a sentence that needed the answer itself.
-    ``distance`` is the smaller of both, always the target's, as the translation of a disclosing sentence discloses,
-    too. ``group`` numbers the groups.
+    ``distance_source`` is the number of sentences back to the one whose source discloses the
+    answer. ``distance_target`` is that to the nearest whose target does, which may be a sentence
+    that needed the answer itself. ``distance`` is the smaller of both, always the target's, as the
+    translation of a disclosing sentence discloses, too. ``group`` numbers the groups.
     """
-    positions = [(group, letter) for group, (_, documents) in enumerate(groups) for letter in documents]
-    for number, (group, letter) in enumerate(positions):
-        yield from _items_of(letter, [groups[group][0]], group, number)
-
-
-def context_items(letters: Sequence[Letter], split: str = "test") -> dict[str, Any]:
-    """Return the content of a file of items: every sentence of a split whose German needs context, for all phenomena.
-
-    Distances are as in ``reach_items``; a group is a document. ``others``: for a sentence with several phenomena, its
-    right and wrong translations with another phenomenon wrong.
-    """
-    found = (_items_of(letter, PHENOMENA, number, number) for number, letter in enumerate(letters))
-    return contrastive_file(chain.from_iterable(found), split)
-
-
-def _items_of(letter: Letter, phenomena: Sequence[str], group: int, number: int) -> Iterator[dict[str, Any]]:
-    disclosed: dict[tuple[str, int], int] = {}  # fact -> last sentence so far whose target discloses it
-    for index, line in enumerate(letter.lines):
-        for phenomenon in phenomena:
-            if phenomenon in line.cues:
+    number = -1
+    for group, (phenomenon, documents) in enumerate(groups):
+        for letter in documents:
+            number += 1
+            disclosed: dict[int, int] = {}  # fact -> last sentence so far whose target discloses it
+            for index, line in enumerate(letter.lines):
+                if phenomenon not in line.cues:
+                    continue
                 cue = line.cues[phenomenon]
                 detail, wrong = variants(line, phenomenon, letter.register)
-                target = index - disclosed.get((phenomenon, cue), cue)
-                disclosed[phenomenon, cue] = index
-                others = variants_beside(line, phenomenon, letter.register) if len(phenomena) > 1 else []
+                target, disclosed[cue] = index - disclosed.get(cue, cue), index
                 yield {
                     "phenomenon": phenomenon,
                     "detail": detail,
@@ -84,32 +69,37 @@ def _items_of(letter: Letter, phenomena: Sequence[str], group: int, number: int)
                     "distance_target": target,
                     "correct": line.de,
                     "wrong": wrong,
-                    **({"others": others} if others else {}),
                 }
 
 
 def _mixed(seed: int, split: str, number: int, attempt: int) -> Letter:
-    """Return a document writer: letters of the demonstration corpus, each followed by a document like the set's for
-    each phenomenon.
+    """Return a document writer: letters of the demonstration corpus, each followed by a document
+    like the set's for each phenomenon.
     """
     letter, kind = divmod(number, 1 + len(PHENOMENA))
     if kind == 0:
         return write_letter(seed, split, letter, attempt)
     turn, row = divmod(letter, len(DISTANCES))
     unseen = split != "train"
-    return write_group(PHENOMENA[kind - 1], DISTANCES[row], turn, seed, split, attempt, unseen=unseen)[0]
+    return write_group(
+        PHENOMENA[kind - 1], DISTANCES[row], turn, seed, split, attempt, unseen=unseen
+    )[0]
 
 
-def write_reach_corpus(output: str | Path, sizes: Mapping[str, int], seed: int, items: int) -> dict[str, Any]:
-    """Write corpus and set into a directory, creating it if needed, and return the content of its ``corpus.json``.
+def write_reach_corpus(
+    output: str | Path, sizes: Mapping[str, int], seed: int, items: int
+) -> dict[str, Any]:
+    """Write corpus and set into a directory, creating it if needed, and return the content of its
+    ``corpus.json``.
 
     Args:
-        sizes: number of demonstration letters by split; each is followed by a document like the set's for each
-            phenomenon. No split shares a passage with the set.
+        sizes: number of demonstration letters by split; each is followed by a document like the
+            set's for each phenomenon. No split shares a passage with the set.
         items: least number for each phenomenon and row of distances, on each side.
 
-    ``output`` has the splits, ``output / "set"`` the set's documents (split ``test``) and ``contrastive_reach.json``.
-    ``corpus.json`` is removed first and written last. Raises UserError if the directory cannot be written.
+    ``output`` has the splits, ``output / "set"`` the set's documents (split ``test``) and
+    ``contrastive_reach.json``. ``corpus.json`` is removed first and written last. Raises UserError
+    if the directory cannot be written.
     """
     output = Path(output)
     make_folder(output)
@@ -124,22 +114,20 @@ def write_reach_corpus(output: str | Path, sizes: Mapping[str, int], seed: int, 
     summary = {
         "version": VERSION,
         "seed": seed,
-        "options": {**{f"{split}_documents": size for split, size in sizes.items()}, "items": items},
+        "options": {
+            **{f"{split}_documents": size for split, size in sizes.items()},
+            "items": items,
+        },
         "splits": {split: describe(texts) for split, texts in {**splits, SET: documents}.items()},
         "seen_in_training": seen_in_training({**splits, SET: documents}),
-        "items": {f"by_{side}": count_items(found["items"], side) for side in ("distance_source", "distance_target")},
+        "items": {
+            f"by_{side}": count_items(found["items"], side)
+            for side in ("distance_source", "distance_target")
+        },
         "sha256": {str(path.relative_to(output)): sha256(path) for path in written},
     }
     write_json(output / "corpus.json", summary)
     return summary
-
-
-def write_context_items(corpus: Path, output: Path, split: str = "test") -> None:
-    """Write ``context_items`` of a split of a corpus of ``write_reach_corpus``, which is regenerated for it."""
-    summary = read_json(corpus / "corpus.json")
-    sizes = {name.removesuffix("_documents"): size for name, size in summary["options"].items() if name != "items"}
-    _, splits = _make(sizes, summary["seed"], summary["options"]["items"])
-    write_json(output, context_items(splits[split], split))
 
 
 def _make(
@@ -153,10 +141,15 @@ def _make(
 
 
 def count_items(items: Sequence[Mapping[str, Any]], side: str) -> dict[str, dict[str, int]]:
-    """Return the number of items by phenomenon and row of distances; ``side`` is "distance_source" or
-    "distance_target".
+    """Return the number of items by phenomenon and row of distances; ``side`` is "distance_source"
+    or "distance_target".
     """
     names = {first: f"{first}-{last}" if last > first else str(first) for first, last in DISTANCES}
     names[DISTANCES[-1][0]] = f"{DISTANCES[-1][0]}+"
-    counts = Counter((item["phenomenon"], max(first for first in names if first <= item[side])) for item in items)
-    return {phenomenon: {name: counts[phenomenon, first] for first, name in names.items()} for phenomenon in PHENOMENA}
+    counts = Counter(
+        (item["phenomenon"], max(first for first in names if first <= item[side])) for item in items
+    )
+    return {
+        phenomenon: {name: counts[phenomenon, first] for first, name in names.items()}
+        for phenomenon in PHENOMENA
+    }

@@ -1,7 +1,8 @@
 """The sentences of the demonstration's language: templates, and their English and German forms.
 
-In both languages ``{P}`` is a slot; in German ``{P.acc}`` and ``{P.dat}`` select a case, ``{er}``, ``{Er}`` and
-``{ihn}`` the pronoun of the topic's gender, and ``[kommst du|kommen Sie]`` has the familiar and the polite form.
+In both languages ``{P}`` is a slot; in German ``{P.acc}`` and ``{P.dat}`` select a case, ``{er}``,
+``{Er}`` and ``{ihn}`` the pronoun of the topic's gender, and ``[kommst du|kommen Sie]`` has the
+familiar and the polite form.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Template:
 
     @cached_property
     def pronoun(self) -> str:
-        """``er`` or ``ihn`` if the German has the nominative or accusative pronoun of the topic, else empty."""
+        """``er`` or ``ihn`` if the German has the nominative or accusative pronoun of the topic,
+        else empty."""
         found = re.search(r"\{([Ee]r|ihn)\}", self.de)
         return found[1].lower() if found else ""
 
@@ -46,7 +48,8 @@ class Template:
         return _capital(self.en.format_map({name: word.en for name, word in slots.items()}))
 
     def german(self, slots: Slots, register: str, gender: str = "") -> str:
-        """Return the German sentence for a reader addressed with ``register`` and a topic of ``gender``."""
+        """Return the German sentence for a reader addressed with ``register`` and a topic of
+        ``gender``."""
         values: dict[str, object] = dict(slots)
         if self.pronoun:
             nominative, accusative = PRONOUNS[gender]
@@ -56,7 +59,8 @@ class Template:
 
 
 def templates(text: str) -> tuple[Template, ...]:
-    """Return templates, one per line: English, German and optionally the group, separated by two or more blanks."""
+    """Return templates, one per line: English, German and optionally the group, separated by two or
+    more blanks."""
     result = []
     for line in text.strip().splitlines():
         if line.strip():
@@ -69,7 +73,8 @@ def _capital(text: str) -> str:
 
 
 def count_tokens(sentence: str) -> int:
-    """Return the number of words and punctuation marks; for this grammar the same as Moses tokens."""
+    """Return the number of words and punctuation marks; for this grammar the same as Moses
+    tokens."""
     return len(_TOKEN.findall(sentence))
 
 
@@ -82,8 +87,8 @@ class SettledSense:
 
 
 def _senses(text: str) -> dict[str, tuple[SettledSense, ...]]:
-    """Return senses (English word, German word, gender, accusative and dative if they differ), each followed by its
-    indented templates.
+    """Return senses (English word, German word, gender, accusative and dative if they differ), each
+    followed by its indented templates.
     """
     found: dict[str, list[tuple[Sense, list[Template]]]] = {}
     settings: list[Template] = []
@@ -93,8 +98,13 @@ def _senses(text: str) -> dict[str, tuple[SettledSense, ...]]:
         else:
             word, german, gender, *oblique = line.split()
             settings = []
-            found.setdefault(word, []).append((Sense(f"the {word}", german, gender, *oblique), settings))
-    return {word: tuple(SettledSense(sense, tuple(own)) for sense, own in senses) for word, senses in found.items()}
+            found.setdefault(word, []).append(
+                (Sense(f"the {word}", german, gender, *oblique), settings)
+            )
+    return {
+        word: tuple(SettledSense(sense, tuple(own)) for sense, own in senses)
+        for word, senses in found.items()
+    }
 
 
 # Greetings, and sentences that address the reader

@@ -1,4 +1,5 @@
-"""The demonstration's corpus as it is shipped: ``corpus.tar.xz``, written by ``gtransformer lab demo-corpus``."""
+"""The demonstration's corpus as it is shipped: ``corpus.tar.xz``, written by ``gtransformer lab
+demo-corpus``."""
 
 from __future__ import annotations
 

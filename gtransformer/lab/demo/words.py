@@ -1,4 +1,5 @@
-"""The words of the demonstration's language with German inflection: people, things, places, times, adjectives."""
+"""The words of the demonstration's language with German inflection: people, things, places, times,
+adjectives."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ _ENDINGS = {
 class Word:
     """An English word or phrase and its German; ``str()`` is the German base form.
 
-    ``acc`` and ``dat`` default to the base form. A German form may contain ``[du form|Sie form]``. Two words of one
-    ``group`` would contradict each other about the same thing.
+    ``acc`` and ``dat`` default to the base form. A German form may contain ``[du form|Sie form]``.
+    Two words of one ``group`` would contradict each other about the same thing.
     """
 
     en: str
@@ -55,7 +56,8 @@ class Word:
 
 @dataclass(frozen=True)
 class Noun:
-    """An inanimate noun, referred to as "it". ``de`` is the same in every case of the singular used here."""
+    """An inanimate noun, referred to as "it". ``de`` is the same in every case of the singular used
+    here."""
 
     en: str
     de: str
@@ -65,14 +67,18 @@ class Noun:
 def described(noun: Noun, adjective: Word) -> Word:
     """Return the phrase "a new lamp", "eine neue Lampe" in its three cases."""
     g = noun.gender
-    forms = [f"{_EIN[case][g]} {adjective.de}{_ENDINGS[case][g]} {noun.de}" for case in ("nom", "acc", "dat")]
+    forms = [
+        f"{_EIN[case][g]} {adjective.de}{_ENDINGS[case][g]} {noun.de}"
+        for case in ("nom", "acc", "dat")
+    ]
     article = "an" if adjective.en[0] in "aeiou" else "a"
     return Word(f"{article} {adjective.en} {noun.en}", *forms)
 
 
 @dataclass(frozen=True)
 class Sense:
-    """One meaning of an ambiguous English noun; ``oblique`` is the accusative and dative if they differ."""
+    """One meaning of an ambiguous English noun; ``oblique`` is the accusative and dative if they
+    differ."""
 
     en: str
     de: str
@@ -116,17 +122,21 @@ def _kin(en: str, de: str, gender: str) -> tuple[Word, Word]:
 NOUNS = {
     "m": _nouns(
         "m",
-        "table = Tisch, chair = Stuhl, cupboard = Schrank, carpet = Teppich, coat = Mantel, hat = Hut, "
-        "suitcase = Koffer, umbrella = Regenschirm, ring = Ring, mirror = Spiegel, computer = Computer, basket = Korb",
+        "table = Tisch, chair = Stuhl, cupboard = Schrank, carpet = Teppich, coat = Mantel, hat = "
+        "Hut, "
+        "suitcase = Koffer, umbrella = Regenschirm, ring = Ring, mirror = Spiegel, computer = "
+        "Computer, basket = Korb",
     ),
     "f": _nouns(
         "f",
-        "lamp = Lampe, bag = Tasche, clock = Uhr, guitar = Gitarre, vase = Vase, jacket = Jacke, camera = Kamera, "
+        "lamp = Lampe, bag = Tasche, clock = Uhr, guitar = Gitarre, vase = Vase, jacket = Jacke, "
+        "camera = Kamera, "
         "necklace = Kette, blanket = Decke, cup = Tasse, doll = Puppe, trumpet = Trompete",
     ),
     "n": _nouns(
         "n",
-        "book = Buch, picture = Bild, bed = Bett, sofa = Sofa, dress = Kleid, shirt = Hemd, piano = Klavier, "
+        "book = Buch, picture = Bild, bed = Bett, sofa = Sofa, dress = Kleid, shirt = Hemd, piano "
+        "= Klavier, "
         "bicycle = Fahrrad, radio = Radio, shelf = Regal, telephone = Telefon, knife = Messer",
     ),
 }
@@ -150,26 +160,39 @@ _KIN = tuple(
 MY_KIN = tuple(mine for mine, _ in _KIN)
 YOUR_KIN = tuple(yours for _, yours in _KIN)
 
-CITIES = _words("Berlin = Berlin, Hamburg = Hamburg, Munich = München, Vienna = Wien, Cologne = Köln, Zurich = Zürich")
+CITIES = _words(
+    "Berlin = Berlin, Hamburg = Hamburg, Munich = München, Vienna = Wien, Cologne = Köln, Zurich = "
+    "Zürich"
+)
 DAYS = _words(
-    "Monday = Montag, Tuesday = Dienstag, Wednesday = Mittwoch, Thursday = Donnerstag, Friday = Freitag, "
+    "Monday = Montag, Tuesday = Dienstag, Wednesday = Mittwoch, Thursday = Donnerstag, Friday = "
+    "Freitag, "
     "Saturday = Samstag, Sunday = Sonntag"
 )
 MONTHS = _words("May = Mai, June = Juni, July = Juli, August = August")
 PAST = _words("yesterday = gestern, last week = letzte Woche, this morning = heute Morgen")
 ROOMS = _words(
-    "in the kitchen = in der Küche, in the garden = im Garten, in the cellar = im Keller, in the office = im Büro"
+    "in the kitchen = in der Küche, in the garden = im Garten, in the cellar = im Keller, in the "
+    "office = im Büro"
 )
-NUMBERS = _words("twenty = zwanzig, thirty = dreißig, forty = vierzig, fifty = fünfzig, sixty = sechzig")
+NUMBERS = _words(
+    "twenty = zwanzig, thirty = dreißig, forty = vierzig, fifty = fünfzig, sixty = sechzig"
+)
 FEW = _words("two = zwei, three = drei, four = vier, five = fünf")
-LANGUAGES = _words("Italian = Italienisch, French = Französisch, Spanish = Spanisch, Russian = Russisch")
+LANGUAGES = _words(
+    "Italian = Italienisch, French = Französisch, Spanish = Spanisch, Russian = Russisch"
+)
 SKILLS = _words("sings = singt, cooks = kocht, swims = schwimmt, dances = tanzt, draws = zeichnet")
 
 COLOURS_AND_SIZES = _words(
-    "new = neu, old = alt, small = klein, big = groß, red = rot, blue = blau, green = grün, black = schwarz, "
+    "new = neu, old = alt, small = klein, big = groß, red = rot, blue = blau, green = grün, black "
+    "= schwarz, "
     "white = weiß, yellow = gelb"
 )
-MOODS = _words("tired = müde, happy = glücklich, ill = krank, sad = traurig, nervous = nervös, hungry = hungrig")
+MOODS = _words(
+    "tired = müde, happy = glücklich, ill = krank, sad = traurig, nervous = nervös, hungry = "
+    "hungrig"
+)
 LOOKS = _words("beautiful = schön, ugly = hässlich, strange = seltsam", group="look")
 QUALITIES = (
     *LOOKS,
@@ -195,4 +218,5 @@ SLOTS: dict[str, tuple[Word, ...]] = {
     "V": SKILLS,
     "Y": YOUR_KIN,
 }
-"""What may stand in each one-letter slot; people (``P``, ``Q``) and the thing talked about (``X``) are filled apart."""
+"""What may stand in each one-letter slot; people (``P``, ``Q``) and the thing talked about (``X``)
+are filled apart."""

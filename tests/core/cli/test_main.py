@@ -38,7 +38,9 @@ def test_the_map_names_every_command(capsys):
     assert not [name for name in COMMANDS if f"  {name} " not in (lab if name.startswith("lab ") else top)]
 
 
-@pytest.mark.parametrize(("words", "said"), [("prepere", "prepare"), ("lab arean", "lab arena"), ("what", "--help")])
+@pytest.mark.parametrize(
+    ("words", "said"), [("prepere", "prepare"), ("lab experimnt", "lab experiment"), ("what", "--help")]
+)
 def test_an_unknown_command_is_refused_in_a_sentence(words, said, capsys):
     assert main(words.split()) == 2
     error = capsys.readouterr().err

@@ -13,7 +13,7 @@ import torch
 from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer
 
-from gtransformer.tasks.scores import DocumentScorer, DocumentScorerConfig
+from gtransformer.plugin.scores import DocumentScorer, DocumentScorerConfig
 from tests.commands import run
 from tests.support import PARITY
 

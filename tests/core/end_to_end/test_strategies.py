@@ -9,7 +9,7 @@ import torch
 
 from gtransformer.cli.score import main as score
 from gtransformer.data.translations import split_sentences
-from gtransformer.tasks.trained import load_trained
+from gtransformer.plugin.checkpoints import load_trained
 from tests.commands import run
 from tests.core.search.test_sequential import slow_loop
 from tests.saved_model import make_checkpoint

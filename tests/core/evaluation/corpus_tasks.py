@@ -8,9 +8,9 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.files import read_lines
+from gtransformer.plugin.config import TranslationDocConfig
+from gtransformer.plugin.task import TranslationDocTask
 from gtransformer.preprocess.instances import split_instance
-from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import ROOT
 
 PREPARED = ROOT / "tests" / "prepared" / "len48"

@@ -9,8 +9,8 @@ import pytest
 import torch
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 
-from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
-from gtransformer.optim.fused_adam import FusedAdam
+from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
+from gtransformer.plugin.optimizers import FusedAdam
 from tests.core.models.test_parity import Case
 from tests.support import PARITY
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import re
 from types import SimpleNamespace
@@ -11,15 +10,15 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
-from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
+from gtransformer.data.batch_fields import counted, with_counted_targets
 from gtransformer.errors import UserError
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
-from gtransformer.lab.analysis.attention import inspect
+from gtransformer.lab.attention import inspect
 from gtransformer.models.common.config import BOTH_MARKS
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.tasks import sentence_start
-from gtransformer.tasks.sentence_start import start_from_sentence_model
-from gtransformer.tasks.translation_doc import TranslationDocTask
+from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
+from gtransformer.plugin.sentence_start import start_from_sentence_model
+from gtransformer.plugin.task import TranslationDocTask
 from tests.core.models import fairseq_models
 from tests.core.models.test_exact_start import NEARLY, PRENORM, SHUT, losses, random_pairs
 from tests.full_passes import step_by_step, use_caches
@@ -135,12 +134,11 @@ def test_every_token_costs_what_it_costs_the_sentence_model(tmp_path, layout):
 
 @torch.no_grad()
 @pytest.mark.parametrize("layout", ["joined", "pre-norm"])
-def test_concatenation_starts_from_it_too(tmp_path, caplog, layout):
+def test_concatenation_starts_from_it_too(tmp_path, layout):
     """Then fairseq's model computes the same from the concatenated sentences, each with its </s>."""
     path, teacher, source, target = save(tmp_path, layout)
     documents, eos = pairs_of(source, target, sentences=(1, 3)), target.eos()
     model = start(path, task_of(source, target), doc_mode="full")
-    assert "--doc-mode full its attention sees other sentences" in caplog.text
     expected = []
     for document in documents:
         tokens = torch.tensor([[word for one, _ in document for word in (*one, eos)]])
@@ -210,9 +208,10 @@ def test_scores_of_sentences_and_what_they_looked_at(tmp_path):
     assert [one for own in scores for one in own] == pytest.approx(expected, rel=1e-6)
     tokens, targets = (side[0].tolist() for side in spread(model, target, documents[:1]))
     found = inspect(model, tokens, targets)
-    assert len(found.tags["encoder"]) == len(tokens) - len(documents[0]) and len(found.tags["cross"]) == len(targets)
-    assert found.drawn_from().sum(axis=1) == pytest.approx(1.0)
-    assert min(gate.tokens.min() for gate in found.gates) == 1.0
+    queries = {one.part: len(one.query_tags) for one in found}
+    assert queries["encoder"] == len(tokens) - len(documents[0]) and queries["cross"] == len(targets)
+    assert all(one.by_sentence().sum(dim=1).allclose(torch.ones(1, dtype=torch.float64)) for one in found)
+    assert min(float(one.gate.min()) for one in found if one.gate is not None) == 1.0
 
 
 def test_what_counts_in_the_loss(tmp_path):
@@ -228,7 +227,8 @@ def test_what_counts_in_the_loss(tmp_path):
         "target": goal, "ntokens": int(goal.ne(target.pad()).sum()),
     }  # fmt: skip
     criterion = FusedLabelSmoothedCrossEntropy(SimpleNamespace(target_dictionary=task.target_dictionary), False, 0.1)
-    loss, size, logs = criterion(model, task._counted(sample, model))
+    sample = with_counted_targets(sample, target.pad(), unpredicted=task.sides.unpredicted)
+    loss, size, logs = criterion(model, counted(sample))
     expected = torch.cat(losses_alone(teacher, target, documents))
     assert size == len(expected) and float(logs["nll_loss"]) == pytest.approx(float(expected.sum().detach()))
     assert torch.isfinite(loss) and loss > logs["nll_loss"]
@@ -254,16 +254,12 @@ def test_a_sentence_longer_than_learned_positions(tmp_path):
 @pytest.mark.parametrize(
     "option", [{"context_attention": "global"}, {"no_language_locality": True}, {"no_translation_locality": True}, {}]
 )
-def test_a_start_that_is_not_exact_is_said(tmp_path, caplog, monkeypatch, option):
-    monkeypatch.setattr(sentence_start.logger, "disabled", False)
+def test_which_attention_starts_exactly(tmp_path, option):
     path, teacher, source, target = save(tmp_path)
     task, documents = task_of(source, target), pairs_of(source, target)
-    with caplog.at_level(logging.WARNING, sentence_start.logger.name):
-        model = start(path, task, **option)
+    model = start(path, task, **option)
     exact = torch.cat(losses_alone(teacher, target, documents))
     assert (relative_error(torch.cat(losses(model, target, documents)), exact) > 1e-3) == bool(option)
-    assert ("the start is not exact" in caplog.text) == bool(option)
-    assert all(name.replace("_", "-") in caplog.text for name in option)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from sentencepiece import SentencePieceTrainer
 
-from gtransformer.lab.analysis.cxmi import spans
 from gtransformer.preprocess.pieces import (
     SentencePieces,
     WordPieces,
@@ -62,12 +61,7 @@ def test_bytes_are_the_librarys_to_join(model: Path):
     ]
 
 
-def test_words_for_show_are_the_texts(model: Path):
-    """Those of pages and of P-CXMI, which are joined of pieces one by one."""
-    text = "Café in 中国, naïve Häuser"
-    cut = SentencePieces(model).split([text])[0].split()
-    assert any(piece.startswith("<0x") for piece in cut)
-    assert [word for word, _, _ in spans(cut, True)] == text.split()
+def test_bytes_are_spelled():
     assert spelled("<0xC3>x <0x4>") == "\ufffdx <0x4>"
 
 

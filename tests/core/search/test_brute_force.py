@@ -114,7 +114,7 @@ def test_beam_1_is_greedy(dictionary, documents, options, min_len):
         model = tiny_model(dictionary, seed, **options).double()
         shapes = [[3, 1, 4], [2], [5, 2]]
         batch = documents(draw, shapes)
-        task_options = {"doc_mode": options.get("doc_mode", "partial"), "doc_constraint": True}
+        task_options = {"doc_mode": options.get("doc_mode", "partial"), "sentence_rule": "on"}
         translate = Translator(dictionary, [model], task_options, beam=1, max_len_a=1.2, max_len_b=2, min_len=min_len)
         for document, shape, (found,) in zip(batch, shapes, translate(batch), strict=True):
             tokens, total = greedy(model, dictionary, document, [int(1.2 * n + 2) for n in shape], min_len)

@@ -43,7 +43,7 @@ def test_as_many_sentences_as_the_source_within_their_limits(dictionary, documen
 def test_results_do_not_depend_on_batch_composition(dictionary, documents, beam, doc_mode):
     draw = random.Random(4)
     model = tiny_model(dictionary, 2, doc_mode=doc_mode)
-    task_options = {"doc_mode": doc_mode, "doc_constraint": True}
+    task_options = {"doc_mode": doc_mode, "sentence_rule": "on"}
     translate = Translator(dictionary, [model], task_options, beam=beam, max_len_a=1.2, max_len_b=4)
     batch = documents(draw, [random_lengths(draw, n, 5) for n in (1, 9, 3, 3, 5)])
     together = translate(batch)

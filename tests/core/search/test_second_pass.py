@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from fairseq.utils import apply_to_sample
 
 from gtransformer.errors import UserError
-from gtransformer.lab.benchmark.systems import to_device
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
+from gtransformer.plugin.generation import task_generator
+from gtransformer.search.generator import as_read
 from gtransformer.search.sequential import SecondPass
-from gtransformer.tasks.generation import task_generator
 from tests.core.models.batch_documents import Batch, document, made
 from tests.core.models.batch_steps import BatchSteps, Hypothesis
 from tests.core.models.test_batch_decoding import contexts_of, steps_of
@@ -44,7 +45,9 @@ def translated(dictionary, models, batch: Batch, part=slice(None), left=True, ex
     source = pad_batch(batch.rows(batch.source)[part], dictionary.pad(), left=left, extra=extra)
     inputs = {"src_tokens": source, "src_lengths": source.ne(dictionary.pad()).sum(dim=1)}
     sample = {"id": torch.arange(len(source)), "net_input": inputs, "first_sentence": torch.tensor(batch.first[part])}
-    return task.inference_step(generator, models, to_device(sample, next(models[0].parameters()).device))
+    device = next(models[0].parameters()).device
+    sample = apply_to_sample(lambda one: one.to(device), as_read(sample, *models))
+    return task.inference_step(generator, models, sample)
 
 
 def tokens_of(found: list[list[dict]]) -> list[list[list[int]]]:

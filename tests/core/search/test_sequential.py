@@ -48,7 +48,7 @@ def slow_loop(dictionary, model, document: list[int], ways: list[tuple[int, int,
     fairseq counts a prefix in a hypothesis's score: what is not divided by length is ranked alike all the same.
     """
     use_caches(model, False)
-    task = {"doc_constraint": True, "langs": "en,de"}
+    task = {"sentence_rule": "on", "langs": "en,de"}
     plain = Translator(dictionary, [model], task, **SEARCH, unnormalized=True)
     source, chosen = sentences_of(dictionary, document), []
     for first, prefix_start, new, last in ways:
@@ -144,7 +144,7 @@ def test_the_best_of_all_behind_what_was_chosen(two_words, lenpen):
 @pytest.mark.parametrize("name", WAYS)
 def test_one_window_is_the_full_document(dictionary, documents, name):
     model, batch = SYSTEMS[name](dictionary), documents(random.Random(34), SHAPES)
-    full = Translator(dictionary, [model], {"doc_constraint": True}, **SEARCH)(batch)
+    full = Translator(dictionary, [model], {"sentence_rule": "on"}, **SEARCH)(batch)
     found = translated(dictionary, [model], Strategy(SLIDING, tokens=max(map(len, batch))), batch)
     assert_same([[one] for one in found], [one[:1] for one in full])
 

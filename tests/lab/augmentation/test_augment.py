@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from gtransformer.lab.augmentation.observed import GAP, SEPARATOR, is_plain, random_numbers, with_observed
+from gtransformer.lab.augmentation.observed import (
+    GAP,
+    SEPARATOR,
+    is_plain,
+    random_numbers,
+    with_observed,
+)
 from gtransformer.lab.cli.augment import main
 from gtransformer.preprocess.corpus import raw_file, read_documents
 from gtransformer.translation.api import GTransformer
@@ -52,7 +58,9 @@ def augment(kind: str, *words, status: int = 0) -> None:
     assert main([kind, *map(str, words), *more]) == status
 
 
-def written(folder: Path, pair: tuple[str, str] = ("en", "de"), split: str = "train") -> list[list[tuple[str, str]]]:
+def written(
+    folder: Path, pair: tuple[str, str] = ("en", "de"), split: str = "train"
+) -> list[list[tuple[str, str]]]:
     """Documents of pairs; reading them refuses sides that are not aligned."""
     return list(read_documents(*(raw_file(folder, pair, split, lang) for lang in pair)))
 
@@ -68,7 +76,10 @@ def observed(corpus: Path, seed: int, copies: int, unseen: bool = False) -> list
         for number, document in enumerate(written(corpus))
         for copy in range(copies)
     ]
-    return [[with_observed(source, target, draw) for source, target in document] for document, draw in draws]
+    return [
+        [with_observed(source, target, draw) for source, target in document]
+        for document, draw in draws
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +88,21 @@ def translator(saved_model):
 
 
 def test_forward(saved_model, translator, corpus, tmp_path):
-    """Each sentence with the translation that Python gives, but never <unk>, and the tag behind it."""
+    """Each sentence with the translation that Python gives, but never <unk>, and the tag behind
+    it."""
     english = [[source for source, _ in document] for document in written(corpus)]
     text = raw_file(corpus, ("en", "de"), "train", "en")
-    augment("forward", text, tmp_path / "out", "--model", saved_model, "--held-out", corpus, "--tag", "BT")
+    augment(
+        "forward",
+        text,
+        tmp_path / "out",
+        "--model",
+        saved_model,
+        "--held-out",
+        corpus,
+        "--tag",
+        "BT",
+    )
     translations = translator.translate(english, unkpen=1000.0)
     tagged = [[f"{sentence} BT" for sentence in document] for document in english]
     assert written(tmp_path / "out") == paired(tagged, translations)
@@ -100,27 +122,42 @@ def test_back_translation_by_sampling(saved_model, translator, corpus, tmp_path,
 
 
 def test_observe(corpus, tmp_path):
-    """Training and dev set, each sentence with words of its own target; each copy is drawn again."""
+    """Training and dev set, each sentence with words of its own target; each copy is drawn
+    again."""
     augment("observe", corpus, tmp_path / "out", "--copies", 2, "--seed", 3)
     documents = [document for document in written(corpus) for _ in range(2)]
     targets = [[target for _, target in document] for document in documents]
     assert written(tmp_path / "out") == paired(observed(corpus, 3, 2), targets)
     dev = written(tmp_path / "out", split="dev")
-    sources = [[(source.rpartition(f" {SEPARATOR} ")[0], target) for source, target in one] for one in dev]
+    sources = [
+        [(source.rpartition(f" {SEPARATOR} ")[0], target) for source, target in one] for one in dev
+    ]
     assert sources == written(corpus, split="dev")
     assert not list((tmp_path / "out").glob("*test*"))
 
 
 def test_target_side_augmentation(augmentation_model, saved_model, corpus, tmp_path, capsys):
     """Other words are observed than those of training, and the signs are never written."""
-    augment("target", corpus, tmp_path / "out", "--model", augmentation_model, "--copies", 3, "--seed", 4)
+    augment(
+        "target",
+        corpus,
+        tmp_path / "out",
+        "--model",
+        augmentation_model,
+        "--copies",
+        3,
+        "--seed",
+        4,
+    )
     sources = [[source for source, _ in document] for document in written(corpus) for _ in range(3)]
     read = observed(corpus, 4, 3, unseen=True)
     assert not {*map(str, read)} & {*map(str, observed(corpus, 4, 3))}
     model = GTransformer.from_pretrained(augmentation_model, device="cpu")
     assert not is_plain(str(model.translate(read, sampling_topk=10, seed=4)))
     model = GTransformer.from_pretrained(augmentation_model, device="cpu")
-    model.engine.never = [index for index, word in enumerate(model.engine.target.symbols) if not is_plain(word)]
+    model.engine.never = [
+        index for index, word in enumerate(model.engine.target.symbols) if not is_plain(word)
+    ]
     drawn = model.translate(read, sampling_topk=10, seed=4)
     assert written(tmp_path / "out") == paired(sources, drawn) and is_plain(str(drawn))
     augment("target", corpus, tmp_path / "out", "--model", saved_model, status=1)

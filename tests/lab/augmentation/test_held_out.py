@@ -10,7 +10,11 @@ from gtransformer.errors import UserError
 from gtransformer.lab.augmentation.held_out import HeldOut
 from tests.raw_corpus import write_documents
 
-LONG = ["The river near the house is old.", "Mary finds a red book there.", "She reads until the evening comes."]
+LONG = [
+    "The river near the house is old.",
+    "Mary finds a red book there.",
+    "She reads until the evening comes.",
+]
 SHORT = ["Yes.", "No, thanks.", "Good!"]
 OTHER = [f"This is sentence number {number} of something else." for number in range(12)]
 PAGE = [f"Nobody else has written the {number}th one of these." for number in range(8)]
@@ -21,7 +25,8 @@ LONG_DOCUMENT, SHORT_DOCUMENT, PAGE_DOCUMENT = (f"document {number} of" for numb
 
 @pytest.fixture
 def corpus(tmp_path) -> Path:
-    """A raw corpus whose test set has a long and a short document and two pages, the dev set another."""
+    """A raw corpus whose test set has a long and a short document and two pages, the dev set
+    another."""
     folder = tmp_path / "corpus"
     for split, documents in (
         ("test", [LONG, SHORT, PAGE + COMMON, COMMON + OTHER_PAGE]),
@@ -39,14 +44,18 @@ def corpus(tmp_path) -> Path:
         (LONG, LONG_DOCUMENT),
         ([f"Übersetzt: {sentence}" for sentence in LONG], LONG_DOCUMENT),
         (SHORT, SHORT_DOCUMENT),
-        (["“some other text”", "stands – in the  DEV SET!"], "document 1 of"),  # other case, cut and punctuation
+        (
+            ["“some other text”", "stands – in the  DEV SET!"],
+            "document 1 of",
+        ),  # other case, cut and punctuation
         ([*LONG, "And this is how the whole story ends, some days later."], LONG_DOCUMENT),
         ([LONG[1], "Hm."], LONG_DOCUMENT),  # a part
         ([*OTHER[:5], *LONG, *OTHER[5:]], LONG_DOCUMENT),  # a part of something longer
         ([one for pair in zip(OTHER, PAGE[:3], strict=False) for one in pair], PAGE_DOCUMENT),
         ([*OTHER, *PAGE[:2], *PAGE[:2]], None),  # two quotations
         ([*OTHER, *COMMON], None),  # sentences that several held-out documents have
-        ([*SHORT, "Goodbye!"], None),  # short sentences are everywhere
+        ([*SHORT, "Goodbye!"], SHORT_DOCUMENT),  # one line more, all short
+        ([*OTHER, "Yes."], None),  # a short sentence is everywhere
         (["Nothing of it."], None),
     ],
 )

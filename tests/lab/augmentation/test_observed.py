@@ -1,4 +1,5 @@
-"""Observed words: shares, lengths and positions against what they are to follow; lines written out by hand."""
+"""Observed words: shares, lengths and positions against what they are to follow; lines written out
+by hand."""
 
 from __future__ import annotations
 
@@ -43,12 +44,15 @@ def length_draws(words: int) -> list[tuple[float, tuple[int, ...]]]:
 
 
 def expected_positions(words: int) -> np.ndarray:
-    """(words,) probability that each word is observed: all numbers, lengths and orders, spelled out."""
+    """(words,) probability that each word is observed: all numbers, lengths and orders, spelled
+    out."""
     shares = (np.arange(20_000) + 0.5) / 20_000
     density = 12 * shares * (1 - shares) ** 2 / 20_000
     total = np.zeros(words)
     for left in range(words + 1):
-        rounded = np.clip(1 - abs(shares * words - left), 0, None)  # probability of rounding up or down to it
+        rounded = np.clip(
+            1 - abs(shares * words - left), 0, None
+        )  # probability of rounding up or down to it
         for probability, lengths in length_draws(left):
             orders = list(permutations([*lengths, *[0] * (words - left)]))
             for order in orders:
@@ -59,7 +63,8 @@ def expected_positions(words: int) -> np.ndarray:
 
 @pytest.mark.parametrize("words", [1, 2, 3, 6])
 def test_words_of_a_short_sentence(words):
-    """Each as often as it should, within four standard errors; on average 0.4, the mean of Beta(2, 3)."""
+    """Each as often as it should, within four standard errors; on average 0.4, the mean of Beta(2,
+    3)."""
     random, draws = np.random.default_rng(8), 20_000
     counts = np.zeros(words)
     for _ in range(draws):
@@ -90,10 +95,15 @@ def test_words_of_a_short_sentence(words):
 def test_lines_written_by_hand(monkeypatch, target, ngrams, line):
     monkeypatch.setattr(observed, "draw_ngrams", lambda words, random: ngrams)
     assert observed_words(target, np.random.default_rng(1)) == line
-    assert with_observed("Source, text.", target, np.random.default_rng(1)) == f"Source, text. ‖ {line}"
+    assert (
+        with_observed("Source, text.", target, np.random.default_rng(1))
+        == f"Source, text. ‖ {line}"
+    )
 
 
-@pytest.mark.parametrize("target", ["Der alte Hund schläft, weil er müde ist.", "今天天气很好，我们去公园。"])
+@pytest.mark.parametrize(
+    "target", ["Der alte Hund schläft, weil er müde ist.", "今天天气很好，我们去公园。"]
+)
 def test_what_is_observed_is_of_the_target(target):
     """In order, with at least one word in each gap."""
     random, gaps = np.random.default_rng(2), 0
@@ -101,7 +111,9 @@ def test_what_is_observed_is_of_the_target(target):
         line = with_observed("The old ‖ dog.", target, random)
         source, _, shown = line.rpartition(f" {SEPARATOR} ")
         assert source == "The old ‖ dog."
-        pattern = r"\s*".join(".+" if part == GAP else re.escape(part) for part in re.split(f"({GAP})", shown) if part)
+        pattern = r"\s*".join(
+            ".+" if part == GAP else re.escape(part) for part in re.split(f"({GAP})", shown) if part
+        )
         assert re.fullmatch(pattern.replace(r"\ ", " ?"), target), (line, pattern)
         assert f"{GAP} {GAP}" not in shown
         gaps += shown.count(GAP)

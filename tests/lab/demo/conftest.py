@@ -11,7 +11,8 @@ from gtransformer.lab.cli.demo_corpus import main
 
 
 def read_documents(path) -> list[list[str]]:
-    """The documents of a file in the raw corpus format, read independently of the product's reader."""
+    """The documents of a file in the raw corpus format, read independently of the product's
+    reader."""
     documents: list[list[str]] = []
     for line in read_lines(path):
         if line == "<d>":
@@ -24,7 +25,10 @@ def read_documents(path) -> list[list[str]]:
 def load(folder) -> SimpleNamespace:
     """Every split as ``texts[split][lang][document][sentence]``, the items and the description."""
     texts = {
-        split: {lang: read_documents(folder / f"concatenated_en2de_{split}_{lang}.txt") for lang in ("en", "de")}
+        split: {
+            lang: read_documents(folder / f"concatenated_en2de_{split}_{lang}.txt")
+            for lang in ("en", "de")
+        }
         for split in ("train", "dev", "test")
     }
     return SimpleNamespace(
@@ -37,7 +41,8 @@ def load(folder) -> SimpleNamespace:
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory) -> SimpleNamespace:
-    """120 training documents and the default development and test documents, written by the command."""
+    """120 training documents and the default development and test documents, written by the
+    command."""
     folder = tmp_path_factory.mktemp("demo") / "corpus"
     assert main(["--output", str(folder), "--documents", "120"]) == 0
     return load(folder)

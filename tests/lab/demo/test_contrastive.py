@@ -1,4 +1,5 @@
-"""The contrastive items, checked against the text alone: references, distances, wrong variants, balance."""
+"""The contrastive items, checked against the text alone: references, distances, wrong variants,
+balance."""
 
 from __future__ import annotations
 
@@ -80,7 +81,9 @@ def test_pronoun_items(corpus):
             ((right_word, wrong_word),) = differing(item["correct"], wrong)
             assert right_word in FORMS[gender] and item["detail"] == f"it -> {right_word}"
             found |= {right_word, wrong_word}
-        subject = re.search(r"\b[Ii]t (is|was|has|looks|cost|belongs|comes|reminds|impressed)\b", en[here])
+        subject = re.search(
+            r"\b[Ii]t (is|was|has|looks|cost|belongs|comes|reminds|impressed)\b", en[here]
+        )
         subject = subject or re.search(r"\b[Ii]s it\b|\blikes? it\b", en[here])
         assert found == {"er" if subject else "ihn", "sie", "es"}
         genders[gender] += 1
@@ -100,7 +103,9 @@ def test_address_items(corpus):
         assert bool(re.search(r"\b(Frau|Herr)\b", de[0])) == formal
         assert item["detail"] == ("you -> Sie" if formal else "you -> du")
         (wrong,) = item["wrong"]
-        right_is_familiar = bool(familiar.search(item["correct"]) or imperative.search(item["correct"]))
+        right_is_familiar = bool(
+            familiar.search(item["correct"]) or imperative.search(item["correct"])
+        )
         wrong_is_familiar = bool(familiar.search(wrong) or imperative.search(wrong))
         assert right_is_familiar != formal and wrong_is_familiar == formal
         assert polite.search(item["correct"] if formal else wrong)
@@ -136,7 +141,11 @@ def test_ambiguity_items(corpus):
 
 def test_number_of_items_and_shares():
     documents = [write_document(3, "test", number) for number in range(4)]
-    assert [len(contrastive_set(documents, count, 3)["items"]) for count in (1, 5, 60)] == [1, 5, 60]
+    assert [len(contrastive_set(documents, count, 3)["items"]) for count in (1, 5, 60)] == [
+        1,
+        5,
+        60,
+    ]
     everything = contrastive_set(documents, 10_000, 3)["items"]
     by_phenomenon = Counter(item["phenomenon"] for item in everything)
     lines = [line for document in documents for line in document.lines]
@@ -146,8 +155,8 @@ def test_number_of_items_and_shares():
 
 @pytest.mark.parametrize("seed", [2, 3])
 def test_a_right_sentence_is_wrong_elsewhere(seed):
-    # Somewhere the "wrong" German of an item is the right German of the same English sentence: so no model can tell
-    # right from wrong by the German alone.
+    # Somewhere the "wrong" German of an item is the right German of the same English sentence: so
+    # no model can tell right from wrong by the German alone.
     documents = [write_document(seed, "train", number) for number in range(60)]
     right = {line.de for document in documents for line in document.lines}
     suite = contrastive_set(documents[:5], 90, seed)["items"]

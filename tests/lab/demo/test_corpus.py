@@ -1,4 +1,5 @@
-"""The corpus as written: format, sizes, splits, determinism, and that context is needed and suffices."""
+"""The corpus as written: format, sizes, splits, determinism, and that context is needed and
+suffices."""
 
 from __future__ import annotations
 
@@ -27,11 +28,24 @@ FILES = [f"concatenated_en2de_{split}_{lang}.txt" for split in SPLITS for lang i
 
 
 def checksums(folder) -> dict[str, str]:
-    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in [*FILES, "contrastive.json"]}
+    return {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        for name in [*FILES, "contrastive.json"]
+    }
 
 
 def small(folder, *more: str) -> dict[str, str]:
-    options = ["--output", str(folder), "--documents", "6", "--dev-documents", "2", "--test-documents", "3", *more]
+    options = [
+        "--output",
+        str(folder),
+        "--documents",
+        "6",
+        "--dev-documents",
+        "2",
+        "--test-documents",
+        "3",
+        *more,
+    ]
     assert main(options) == 0
     return checksums(folder)
 
@@ -39,7 +53,9 @@ def small(folder, *more: str) -> dict[str, str]:
 def pairs(corpus):
     """Every (split, document, English sentences, German sentences)."""
     for split in SPLITS:
-        for number, (en, de) in enumerate(zip(corpus.texts[split]["en"], corpus.texts[split]["de"], strict=True)):
+        for number, (en, de) in enumerate(
+            zip(corpus.texts[split]["en"], corpus.texts[split]["de"], strict=True)
+        ):
             yield split, number, en, de
 
 
@@ -67,11 +83,13 @@ def test_the_shipped_corpus_is_what_the_generator_writes(tmp_path):
 def test_bytes_do_not_depend_on_hash_order(tmp_path):
     code = (
         # The package without its __init__, which imports PyTorch and fairseq.
-        "import sys, types; package = sys.modules['gtransformer'] = types.ModuleType('gtransformer');"
+        "import sys, types; package = sys.modules['gtransformer'] = "
+        "types.ModuleType('gtransformer');"
         f"package.__path__ = [{str(ROOT / 'gtransformer')!r}];"
         "from gtransformer.lab.demo.document import write_document;"
         "import hashlib;"
-        "text = ''.join(l.en + l.de for n in range(3) for l in write_document(1, 'train', n).lines);"
+        "text = ''.join(l.en + l.de for n in range(3) for l in write_document(1, 'train', "
+        "n).lines);"
         "print(hashlib.sha256(text.encode()).hexdigest())"
     )
     seen = set()
@@ -84,19 +102,24 @@ def test_bytes_do_not_depend_on_hash_order(tmp_path):
             check=True,
         )
         seen.add(done.stdout.strip().splitlines()[-1])
-    here = "".join(line.en + line.de for n in range(3) for line in write_document(1, "train", n).lines)
+    here = "".join(
+        line.en + line.de for n in range(3) for line in write_document(1, "train", n).lines
+    )
     assert seen == {hashlib.sha256(here.encode()).hexdigest()}
 
 
 def test_the_corpus_never_changes(corpus):
-    """Inflection, templates and the random choices: what published results of the demonstration are about."""
+    """Inflection, templates and the random choices: what published results of the demonstration are
+    about."""
     lines = write_document(1, "train", 0).lines
     english = ["Hey Peter!", "Jonas knows your brother.", "Jonas is getting married in August."]
     german = ["Hey Peter!", "Jonas kennt deinen Bruder.", "Jonas heiratet im August."]
     assert [line.en for line in lines[:3]] == english
     assert [line.de for line in lines[:3]] == german
     found = checksums(corpus.folder)
-    assert found["contrastive.json"].startswith("6913c53c286ce5b5")  # 300 items, 24 default test documents
+    assert found["contrastive.json"].startswith(
+        "6913c53c286ce5b5"
+    )  # 300 items, 24 default test documents
     assert found["concatenated_en2de_train_en.txt"].startswith("c8e0b3ba74346b65")  # 120 documents
     assert found["concatenated_en2de_train_de.txt"].startswith("36abb2a5c8a3bacc")
 
@@ -105,9 +128,13 @@ def test_training_holds_the_words_of_the_test_set_but_hardly_a_sentence(corpus):
     trained = {sentence for split, _, en, _ in pairs(corpus) if split == "train" for sentence in en}
     words = {word for sentence in trained for word in re.findall(r"\w+", sentence)}
     for split in ("dev", "test"):
-        sentences = [sentence for other, _, en, _ in pairs(corpus) if other == split for sentence in en]
+        sentences = [
+            sentence for other, _, en, _ in pairs(corpus) if other == split for sentence in en
+        ]
         share = sum(sentence in trained for sentence in sentences) / len(sentences)
-        assert share < 0.01 and corpus.summary["seen_in_training"][split] == pytest.approx(share, abs=1e-4)
+        assert share < 0.01 and corpus.summary["seen_in_training"][split] == pytest.approx(
+            share, abs=1e-4
+        )
         assert {word for sentence in sentences for word in re.findall(r"\w+", sentence)} <= words
 
 
@@ -146,7 +173,9 @@ def test_sizes_and_instance_rule(corpus):
 def test_no_passage_stands_in_two_splits(corpus):
     passages = defaultdict(set)
     for split, _, en, _ in pairs(corpus):
-        passages[split] |= {tuple(en[start : start + PASSAGE]) for start in range(len(en) - PASSAGE + 1)}
+        passages[split] |= {
+            tuple(en[start : start + PASSAGE]) for start in range(len(en) - PASSAGE + 1)
+        }
     for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
         assert passages[one].isdisjoint(passages[other])
 
@@ -159,17 +188,25 @@ def test_no_sentence_twice_in_a_document(corpus):
 def test_spelling(corpus):
     for split, number, en, de in pairs(corpus):
         for sentence in en + de:
-            assert re.fullmatch(r"[A-ZÄÖÜ][A-Za-zÄÖÜäöüß ,]*[.?!,]", sentence), (split, number, sentence)
+            assert re.fullmatch(r"[A-ZÄÖÜ][A-Za-zÄÖÜäöüß ,]*[.?!,]", sentence), (
+                split,
+                number,
+                sentence,
+            )
             assert "  " not in sentence
 
 
 def test_vocabulary_is_moderate_and_every_word_is_seen_often(corpus):
     for lang, types in (("en", (300, 600)), ("de", (300, 600))):
         words = Counter(
-            word for document in corpus.texts["train"][lang] for text in document for word in re.findall(r"\w+", text)
+            word
+            for document in corpus.texts["train"][lang]
+            for text in document
+            for word in re.findall(r"\w+", text)
         )
         assert types[0] <= len(words) <= types[1]
-        # A quarter of the default corpus: whatever is rarer than this there would be a rarity in the demo too.
+        # A quarter of the default corpus: whatever is rarer than this there would be a rarity in
+        # the demo too.
         assert sum(count < 3 for count in words.values()) <= 0.03 * len(words)
     assert len({len(nouns) for nouns in NOUNS.values()}) == 1
 
@@ -179,7 +216,8 @@ def register_of(greeting: str) -> str:
 
 
 def contexts(corpus):
-    """(English, context that matters, German) of every sentence; the context is read off the text, not the grammar."""
+    """(English, context that matters, German) of every sentence; the context is read off the text,
+    not the grammar."""
     genders = {noun.en: gender for gender, nouns in NOUNS.items() for noun in nouns}
     for _, _, en, de in pairs(corpus):
         register, gender, history = register_of(en[0]), "", []
@@ -192,7 +230,9 @@ def contexts(corpus):
             if re.search(r"\b([Yy]ou|[Yy]our|Please|Do not)\b", source):
                 context.append(register)
             for word in re.findall(r"\bthe (bat|seal|letter|bank)\b", source.lower()):
-                setting = [line for line in history if re.search(rf"\ba (\w+ )?{word}\b", line.lower())]
+                setting = [
+                    line for line in history if re.search(rf"\ba (\w+ )?{word}\b", line.lower())
+                ]
                 assert len(setting) == 1
                 context.append(setting[0])
             history.append(source)
@@ -238,7 +278,8 @@ def test_both_registers_are_common(corpus):
 
 
 @pytest.mark.parametrize(
-    "options", [["--documents", "0"], ["--documents", "many"], ["--test-documents", "-3"], ["--seed", "1.5"]]
+    "options",
+    [["--documents", "0"], ["--documents", "many"], ["--test-documents", "-3"], ["--seed", "1.5"]],
 )
 def test_wrong_numbers_are_refused(tmp_path, capsys, options):
     with pytest.raises(SystemExit) as stopped:

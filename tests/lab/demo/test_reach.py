@@ -1,4 +1,5 @@
-"""The set that shows reach, checked against the words of its documents, not against what the grammar noted down."""
+"""The set that shows reach, checked against the words of its documents, not against what the
+grammar noted down."""
 
 from __future__ import annotations
 
@@ -36,8 +37,10 @@ PRONOUNS = {
 }
 READER_EN = {"du": r"^(Hi|Hey|Dear (?!Mr|Mrs))", "Sie": r"^Good |\b(Mr|Mrs)\b"}
 READER_DE = {
-    "du": r"^(Hallo|Hey|Liebe|Lieber) |\b([Dd]u|[Dd]ich|[Dd]ir|[Dd]ein\w*)\b|^(Bitte (schreib|komm)|Vergiss) (?!Sie)",
-    "Sie": r"\b(Frau|Herr|Ihnen|Ihr|Ihre[rnm]?)\b|^Guten |(?<!^)\bSie\b|^Sie (kennen|hatten|sind|wollten)\b",
+    "du": r"^(Hallo|Hey|Liebe|Lieber) |\b([Dd]u|[Dd]ich|[Dd]ir|[Dd]ein\w*)\b"
+    r"|^(Bitte (schreib|komm)|Vergiss) (?!Sie)",
+    "Sie": r"\b(Frau|Herr|Ihnen|Ihr|Ihre[rnm]?)\b|^Guten |(?<!^)\bSie\b"
+    r"|^Sie (kennen|hatten|sind|wollten)\b",
 }
 SENSES_EN = {  # a word of the setting that settles the sense
     "bat": ("cave|flying", "ball|game"),
@@ -62,7 +65,8 @@ def disclosed(phenomenon: str, word: str, side: str, sentence: str) -> set[str]:
     """The answers that a sentence of a side discloses, read from its words."""
     if phenomenon == "pronoun":
         names = {
-            gender: rf"\b({text.replace(' ', '|')})\b" for gender, text in (THINGS if side == "en" else DINGE).items()
+            gender: rf"\b({text.replace(' ', '|')})\b"
+            for gender, text in (THINGS if side == "en" else DINGE).items()
         }
         return answers(names, sentence) | (answers(PRONOUNS, sentence) if side == "de" else set())
     if phenomenon == "address":
@@ -70,10 +74,15 @@ def disclosed(phenomenon: str, word: str, side: str, sentence: str) -> set[str]:
     if side == "en" and not re.search(rf"\b[Aa] (\w+ )?{word}\b", sentence):
         return set()
     both = (SENSES_EN if side == "en" else SENSES_DE)[word]
-    return answers({name: rf"\b({text})\b" for name, text in zip(("one", "other"), both, strict=True)}, sentence)
+    return answers(
+        {name: rf"\b({text})\b" for name, text in zip(("one", "other"), both, strict=True)},
+        sentence,
+    )
 
 
-def nearest(phenomenon: str, word: str, side: str, document: list[str], here: int) -> tuple[int, set[str]]:
+def nearest(
+    phenomenon: str, word: str, side: str, document: list[str], here: int
+) -> tuple[int, set[str]]:
     """Sentences back to the nearest that discloses, and what it does."""
     for back in range(1, here + 1):
         found = disclosed(phenomenon, word, side, document[here - back])
@@ -88,7 +97,8 @@ def row_of(distance: int) -> tuple[int, int]:
 
 def digests(folder) -> dict[str, str]:
     return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*.*")
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*.*")
     }
 
 
@@ -101,16 +111,30 @@ def reach(tmp_path_factory) -> SimpleNamespace:
     """A small set beside a small corpus."""
     folder = tmp_path_factory.mktemp("reach") / "corpus"
     assert main(["--output", str(folder), *SIZES, "--items", str(ITEMS)]) == 0
-    texts = {lang: read_documents(folder / "set" / f"concatenated_en2de_test_{lang}.txt") for lang in ("en", "de")}
-    suite, summary = read_json(folder / "set" / "contrastive_reach.json"), read_json(folder / "corpus.json")
-    return SimpleNamespace(folder=folder, **texts, suite=suite, items=suite["items"], summary=summary)
+    texts = {
+        lang: read_documents(folder / "set" / f"concatenated_en2de_test_{lang}.txt")
+        for lang in ("en", "de")
+    }
+    suite, summary = (
+        read_json(folder / "set" / "contrastive_reach.json"),
+        read_json(folder / "corpus.json"),
+    )
+    return SimpleNamespace(
+        folder=folder, **texts, suite=suite, items=suite["items"], summary=summary
+    )
 
 
 def test_every_cell_has_its_items(reach):
-    assert (reach.suite["split"], reach.suite["source_lang"], reach.suite["target_lang"]) == ("test", "en", "de")
+    assert (reach.suite["split"], reach.suite["source_lang"], reach.suite["target_lang"]) == (
+        "test",
+        "en",
+        "de",
+    )
     assert [item["id"] for item in reach.items] == list(range(len(reach.items)))
     for side in ("source", "target"):
-        cells = Counter((item["phenomenon"], row_of(item[f"distance_{side}"])) for item in reach.items)
+        cells = Counter(
+            (item["phenomenon"], row_of(item[f"distance_{side}"])) for item in reach.items
+        )
         assert cells.keys() == {(phenomenon, row) for phenomenon in ANSWERS for row in ROWS}
         assert min(cells.values()) >= ITEMS
         named = reach.summary["items"][f"by_distance_{side}"]
@@ -119,7 +143,9 @@ def test_every_cell_has_its_items(reach):
     for item in reach.items:
         assert item["distance"] == min(item["distance_source"], item["distance_target"])
     # All distances of a row, not only its first.
-    assert set(range(1, 13)) <= {item["distance"] for item in reach.items if item["phenomenon"] == "pronoun"}
+    assert set(range(1, 13)) <= {
+        item["distance"] for item in reach.items if item["phenomenon"] == "pronoun"
+    }
 
 
 def test_the_nearest_sentence_that_discloses(reach):
@@ -130,12 +156,18 @@ def test_the_nearest_sentence_that_discloses(reach):
         phenomenon, word = item["phenomenon"], item["detail"].split(" -> ")[0]
         back_en, by_en = nearest(phenomenon, word, "en", en, here)
         back_de, by_de = nearest(phenomenon, word, "de", de, here)
-        assert (back_en, back_de) == (item["distance_source"], item["distance_target"]), (item, en, de)
+        assert (back_en, back_de) == (item["distance_source"], item["distance_target"]), (
+            item,
+            en,
+            de,
+        )
         right = disclosed(phenomenon, word, "de", item["correct"])
         assert by_en == by_de == right and len(right) == 1, item
         assert not disclosed(phenomenon, word, "en", en[here])
         # The wrong ones have the other answers; the source behind the item has none.
-        assert [len(disclosed(phenomenon, word, "de", wrong)) for wrong in item["wrong"]] == [1] * len(item["wrong"])
+        assert [len(disclosed(phenomenon, word, "de", wrong)) for wrong in item["wrong"]] == [
+            1
+        ] * len(item["wrong"])
         others = set().union(*(disclosed(phenomenon, word, "de", wrong) for wrong in item["wrong"]))
         assert others == ANSWERS[phenomenon] - right
         assert not any(disclosed(phenomenon, word, "en", sentence) for sentence in en[here + 1 :])
@@ -149,11 +181,21 @@ def test_a_planted_disclosure_is_found():
     assert nearest("pronoun", "it", "en", document, 3) == (2, {"f"})
     document[2] = "Tom found a red hat in Berlin."
     assert nearest("pronoun", "it", "en", document, 3) == (1, {"m"})
-    german = ["Hallo Anna!", "Paul hat eine neue Lampe gekauft.", "Sie ist kaputt.", "Sie kennen Paul.", "Es ist alt."]
+    german = [
+        "Hallo Anna!",
+        "Paul hat eine neue Lampe gekauft.",
+        "Sie ist kaputt.",
+        "Sie kennen Paul.",
+        "Es ist alt.",
+    ]
     assert nearest("pronoun", "it", "de", german, 3) == (1, {"f"})
     assert nearest("address", "you", "de", german, 4) == (1, {"Sie"})
     assert nearest("address", "you", "de", german, 3) == (3, {"du"})
-    seal = ["A seal was swimming in the sea.", "There was a seal on the document.", "Tom drew the seal."]
+    seal = [
+        "A seal was swimming in the sea.",
+        "There was a seal on the document.",
+        "Tom drew the seal.",
+    ]
     assert nearest("ambiguity", "seal", "en", seal, 2) == (1, {"other"})
 
 
@@ -165,26 +207,36 @@ def test_documents_of_a_group_differ_in_the_answer_alone(reach):
     assert list(groups) == list(range(len(groups)))
     for group in groups.values():
         (phenomenon,) = {item["phenomenon"] for items in group.values() for item in items}
-        places = {tuple((item["sentence"], item["distance_source"]) for item in items) for items in group.values()}
+        places = {
+            tuple((item["sentence"], item["distance_source"]) for item in items)
+            for items in group.values()
+        }
         (places,) = places  # the same in all
         needing, cues = {here for here, _ in places}, {here - back for here, back in places}
         assert len(cues) == 1
         assert len(group) == len(ANSWERS[phenomenon])
         for sides, may_differ in ((reach.en, cues), (reach.de, cues | needing)):
-            for index, versions in enumerate(zip(*(sides[number] for number in group), strict=True)):
+            for index, versions in enumerate(
+                zip(*(sides[number] for number in group), strict=True)
+            ):
                 assert len(set(versions)) == (len(group) if index in may_differ else 1), versions
         for number in range(len(places)):
-            candidates = [{items[number]["correct"], *items[number]["wrong"]} for items in group.values()]
+            candidates = [
+                {items[number]["correct"], *items[number]["wrong"]} for items in group.values()
+            ]
             assert all(texts == candidates[0] for texts in candidates)
             assert candidates[0] == {items[number]["correct"] for items in group.values()}
 
 
 def test_who_sees_no_disclosure_solves_as_many_as_by_chance(reach):
-    """Scores that depend on what lies behind the disclosing sentences alone: one in each group, at every distance."""
+    """Scores that depend on what lies behind the disclosing sentences alone: one in each group, at
+    every distance."""
     solved, total = Counter(), Counter()
     for item in reach.items:
         en, de, here = reach.en[item["document"]], reach.de[item["document"]], item["sentence"]
-        seen = en[here + 1 - item["distance_source"] :] + de[here + 1 - item["distance_target"] : here]
+        seen = (
+            en[here + 1 - item["distance_source"] :] + de[here + 1 - item["distance_target"] : here]
+        )
 
         def score(text, seen=tuple(seen)):
             return hashlib.sha256(f"{seen}{text}".encode()).hexdigest()
@@ -201,13 +253,20 @@ def test_items_stand_in_their_documents_and_fit_an_instance(reach):
         assert reach.de[item["document"]][item["sentence"]] == item["correct"] not in item["wrong"]
     for en, de in zip(reach.en, reach.de, strict=True):
         assert len(en) == len(de) == len(set(en))
-        words = [max(len(re.findall(r"\w+|[^\w\s]", text)) for text in pair) for pair in zip(en, de, strict=True)]
+        words = [
+            max(len(re.findall(r"\w+|[^\w\s]", text)) for text in pair)
+            for pair in zip(en, de, strict=True)
+        ]
         assert sum(words) + 2 * len(words) < 512
 
 
 def test_no_passage_of_the_set_is_trained_on(reach):
     def passages(documents):
-        return {tuple(en[start : start + PASSAGE]) for en in documents for start in range(len(en) - PASSAGE + 1)}
+        return {
+            tuple(en[start : start + PASSAGE])
+            for en in documents
+            for start in range(len(en) - PASSAGE + 1)
+        }
 
     known = passages(reach.en)
     for split, letters in (("train", 8), ("dev", 2), ("test", 2)):

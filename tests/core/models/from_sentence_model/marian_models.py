@@ -14,9 +14,9 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from torch import Tensor
 
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
+from gtransformer.plugin.task import TranslationDocTask
 from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import Strategy
-from gtransformer.tasks.translation_doc import TranslationDocTask
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.convert import convert
 from tests.core import marian_numpy as marian

@@ -12,8 +12,8 @@ from sentencepiece import SentencePieceProcessor
 
 from gtransformer.cli.prepare import main as prepare
 from gtransformer.errors import UserError
-from gtransformer.tasks.first_pass import open_first_pass
-from gtransformer.tasks.trained import load_trained
+from gtransformer.plugin.checkpoints import load_trained
+from gtransformer.plugin.first_pass import open_first_pass
 from tests.core.models.from_sentence_model.hf_folders import (
     load,
     many_languages,

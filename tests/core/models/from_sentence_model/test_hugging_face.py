@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gtransformer.cli.export import main as export
 from gtransformer.cli.prepare import main as prepare
-from gtransformer.lab.analysis.start import measure
+from gtransformer.lab.start import measure
 from gtransformer.optional import import_transformers
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.options import SearchOptions
@@ -290,7 +290,7 @@ def test_exact_start(kind: str, pieces: Path, tmp_path: Path):
     dev = write_raw(raw)
     pair = [f"--source-lang={folder.pair[0]}", f"--target-lang={folder.pair[1]}"]
     assert prepare([str(raw), str(prepared), f"--vocabulary={model}", "--workers=1", *pair]) == 0
-    found = measure(prepared, model, "valid", ["neutral"], context_layers=1, cpu=True)
+    found = measure(prepared, model, "valid", ["neutral"], context_layers=1)
     assert found["starts"]["neutral"]["largest"] < 1e-5
     costs = []
     names = ("source.spm", "target.spm") if kind.startswith("marian") else ("sentencepiece.bpe.model",) * 2

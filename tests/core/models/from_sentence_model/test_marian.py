@@ -11,9 +11,9 @@ import torch
 
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from gtransformer.modules.ssru import linear_recurrence
+from gtransformer.plugin.checkpoints import read_state
+from gtransformer.plugin.sentence_start import start_from_sentence_model
 from gtransformer.search.strategies import Strategy
-from gtransformer.tasks.checkpoints import read_state
-from gtransformer.tasks.sentence_start import start_from_sentence_model
 from tests.core import marian_numpy as marian
 from tests.core.models.from_sentence_model.marian_models import SEARCH, Converted, random_rows, save
 from tests.full_passes import use_caches

@@ -1,0 +1,77 @@
+"""Entropy of a model's attention, its share on the aligned sentence, and a picture of a document's
+cross-attention.
+
+``gtransformer lab attention PREPARED --path checkpoint_best.pt --picture attention.png``
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from pathlib import Path
+
+from gtransformer.cli.parser import CommandParser
+from gtransformer.errors import cli_main
+from gtransformer.evaluation.text_table import align
+from gtransformer.files import write_json
+from gtransformer.provenance import provenance
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    parser = CommandParser(prog="gtransformer lab attention", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "prepared", type=Path, help="prepared corpus (made by gtransformer prepare)"
+    )
+    parser.add_argument(
+        "--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model"
+    )
+    parser.add_argument("--split", default="test", help="train, valid or test (%(default)s)")
+    parser.add_argument(
+        "--instances", type=int, default=20, metavar="N", help="of the split, at most (%(default)s)"
+    )
+    parser.add_argument(
+        "--picture", type=Path, metavar="PNG", help="draw cross-attention of the first instance"
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="JSON", help="also write the numbers as JSON"
+    )
+    parser.add_user_dir()
+    return parser
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Measure, print, draw, write."""
+    args = build_parser().parse_args(argv)
+
+    from gtransformer.lab.attention import draw, inspect_split
+
+    found = list(inspect_split(args.prepared, args.path, args.split, args.instances))
+    rows = []
+    for several in zip(*found, strict=True):
+        first = several[0]
+        bits, flat = (
+            statistics.fmean(values)
+            for values in zip(*(one.entropy() for one in several), strict=True)
+        )
+        gates = [float(one.gate.mean()) for one in several if one.gate is not None]
+        rows.append({
+            "part": first.part, "reach": first.reach, "layer": first.layer,
+            "entropy": bits, "flat": flat,
+            "share": statistics.fmean(one.share() for one in several),
+            "gate": statistics.fmean(gates) if gates else None,
+        })  # fmt: skip
+    cells = [
+        [f"{value:.3f}" if isinstance(value, float) else str(value or "") for value in row.values()]
+        for row in rows
+    ]
+    print(align([list(rows[0]), *cells]))
+    if args.picture:
+        draw(found[0], args.picture)
+    if args.output:
+        write_json(args.output, {"attention": rows, **provenance("lab attention", argv)})
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

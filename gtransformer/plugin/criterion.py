@@ -1,0 +1,78 @@
+"""fairseq's label-smoothed cross-entropy without its two (tokens, vocabulary) tensors."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from fairseq import utils
+from fairseq.criterions import register_criterion
+from fairseq.criterions.label_smoothed_cross_entropy import (
+    LabelSmoothedCrossEntropyCriterion,
+    LabelSmoothedCrossEntropyCriterionConfig,
+)
+from fairseq.logging import metrics
+from torch import Tensor
+
+from gtransformer.data.batch_fields import ROWS
+from gtransformer.modules.fused_loss import fused_cross_entropy
+
+WORD_NLL, WORDS = "word_nll", "words"  # in validation logs: without forced symbols, and the number of these tokens
+
+
+@register_criterion("fused_label_smoothed_cross_entropy", dataclass=LabelSmoothedCrossEntropyCriterionConfig)
+class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
+    """The loss, options and logs of ``label_smoothed_cross_entropy``, computed only on tokens that count.
+
+    It is for models of this package whose output layer is one matrix product. For other models it is the ordinary
+    criterion, as with ``--report-accuracy`` and ``--ignore-prefix-size``, which need all logits.
+
+    Validation also logs the loss of words and ``</s>`` only (``word_nll_loss`` in bits a token, ``word_ppl``). ``<s>``
+    between sentences and the language symbol are easy to predict once learned, and their share differs between
+    documents and sentences. So this number is comparable between models of documents and of sentences.
+    """
+
+    def forward(self, model, sample, reduce: bool = True):
+        """Return the summed loss, sample size (target tokens, or instances with ``--sentence-avg``) and logs."""
+        decoder = getattr(model, "decoder", None)
+        fusible = getattr(decoder, "output_is_product", False)
+        if not fusible or self.report_accuracy or self.ignore_prefix_size or not reduce:
+            return super().forward(model, sample, reduce)
+        features, extra = model(**sample["net_input"], ragged=True)
+        targets = extra["layout"].pack(sample["target"])
+        if ROWS in sample:  # from the data set: a search for padding would synchronise with the GPU
+            features, targets = (one.index_select(0, sample[ROWS]) for one in (features, targets))
+        with decoder.autocast():
+            product = decoder.output_product(features, targets)
+            loss, nll = fused_cross_entropy(*product, self.eps)
+            of_words = {}
+            if not model.training and hasattr(self.task, "unpredicted_symbols"):
+                forced = torch.isin(targets, targets.new_tensor(self.task.unpredicted_symbols))
+                of_words = self._of_words(*product, forced, nll)
+        sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
+        logs = {
+            "loss": loss.detach(),
+            "nll_loss": nll.detach(),
+            "ntokens": sample["ntokens"],
+            "nsentences": sample["target"].size(0),
+            "sample_size": sample_size,
+            **of_words,
+        }
+        return loss, sample_size, logs
+
+    def _of_words(
+        self, features: Tensor, weight: Tensor, targets: Tensor, forced: Tensor, nll: Tensor
+    ) -> dict[str, Tensor | int]:
+        """Return the negative log likelihood of words (all targets but those ``forced``), and their number."""
+        forced = forced.nonzero().squeeze(1)
+        _, theirs = fused_cross_entropy(features.index_select(0, forced), weight, targets.index_select(0, forced), 0.0)
+        return {WORD_NLL: nll - theirs, WORDS: len(targets) - len(forced)}
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs) -> None:
+        """Log fairseq's values and the loss of words."""
+        super().reduce_metrics(logging_outputs)
+        if words := sum(int(logs.get(WORDS, 0)) for logs in logging_outputs):
+            nll = sum(float(logs[WORD_NLL]) for logs in logging_outputs if WORD_NLL in logs)
+            metrics.log_scalar(f"{WORD_NLL}_loss", nll / words / math.log(2), words, round=4)
+            metrics.log_derived("word_ppl", lambda meters: utils.get_perplexity(meters[f"{WORD_NLL}_loss"].avg))

@@ -1,0 +1,188 @@
+"""Fine-tuning: two learning rates, and does the pretrained model fit (section 5.1, appendix C.1).
+
+And what is not trained: in the second of two steps (Zhang et al. 2018, section 2.4), or of a G-Transformer that starts
+as its sentence model is.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fairseq import utils
+from fairseq.data import Dictionary
+from omegaconf import DictConfig, open_dict
+from torch import nn
+
+from gtransformer.errors import UserError
+from gtransformer.models.gtransformer.model import ALL_PARAMETERS, NEW, TOP
+from gtransformer.models.saved import read_parameters
+from gtransformer.plugin.bert import load_bert
+from gtransformer.plugin.checkpoints import LAST, read_settings, read_state
+from gtransformer.plugin.optimizers import FUSED, TWO_RATES, mark_parameter
+from gtransformer.plugin.options import option_of
+
+logger = logging.getLogger(__name__)
+
+# Options that do not change parameters: with other values a model would load, but compute something else.
+STRUCTURE = (
+    *(f"{side}_{key}" for side in ("encoder", "decoder") for key in ("attention_heads", "normalize_before")),
+    "activation_fn",
+    "no_scale_embedding",
+    "no_token_positional_embeddings",
+    "sentence_marks",
+    "sinusoids",
+)
+LAYER = re.compile(r"(encoder|decoder)\.layers\.\d+\.")
+
+
+def prepare_finetuning(
+    model: nn.Module, task_cfg: Any, whole: DictConfig | None, dictionaries: tuple[Dictionary, Dictionary]
+) -> None:
+    """Prepare a model for training as ``--doc-double-lr``, ``--load-partial`` and their like say.
+
+    Args:
+        whole: all options of the training, which are changed; None for a model that is built without one.
+        dictionaries: of source and target.
+
+    Raises UserError for a pretrained model that does not fit, or is missing.
+    """
+    if task_cfg.doc_double_lr:
+        for name, parameter in model.named_parameters():
+            rates = task_cfg.lr_scale_pretrained, task_cfg.weight_decay_randinit
+            mark_parameter(parameter, model.learns_as_new(name), *rates)
+    cfg = getattr(model, "cfg", None)
+    bert, resumes = getattr(cfg, "bert_checkpoint", None), whole is not None and resumes_training(whole)
+    if bert and not resumes:
+        load_bert(model, bert)
+    trained = NEW if getattr(cfg, "freeze_sentence_parameters", False) else getattr(cfg, "trained_parameters", None)
+    if str(trained or ALL_PARAMETERS) != ALL_PARAMETERS:
+        freeze_pretrained(model, str(trained))
+    if whole is None:
+        return
+    if task_cfg.doc_double_lr:
+        choose_two_rates(whole)
+    start = Path(whole.checkpoint.save_dir) / LAST if resumes else pretrained_path(whole)
+    if start is not None:
+        check_pretrained(start, cfg, dictionaries)
+    elif getattr(cfg, "load_partial", False) or getattr(cfg, "load_partial_global_from_local", False):
+        raise UserError("--load-partial: there is no model to load; name one with --finetune-from-model")
+    elif str(trained or ALL_PARAMETERS) != ALL_PARAMETERS and not bert:
+        raise UserError(
+            "parameters that are not trained would stay random: there is no model to start from; give "
+            "--finetune-from-model and --load-partial"
+        )
+    if start is not None and start.is_dir():  # a model directory, which fairseq cannot load
+        model.load_state_dict(read_parameters(start))
+        with open_dict(whole):
+            whole.checkpoint.finetune_from_model = None
+
+
+def freeze_pretrained(model: nn.Module, trained: str = NEW) -> None:
+    """Let parameters that a Transformer has be without gradient, and so without optimizer state.
+
+    ``trained``: NEW: all of them; TOP: but for those of layers that have further parameters, too.
+    """
+    names = [name for name, _ in model.named_parameters()]
+    new = {name for name in names if not model.is_pretrained(name)}
+    layers = {layer_of(name) for name in new} - {None} if trained == TOP else set()
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in new or layer_of(name) in layers)
+    counts = [parameter.numel() for parameter in model.parameters() if parameter.requires_grad]
+    total = sum(parameter.numel() for parameter in model.parameters())
+    logger.info("%d of %d parameters are trained (%s)", sum(counts), total, trained)
+
+
+def layer_of(name: str) -> str | None:
+    """Return ``encoder.layers.2.`` of a parameter in it; None outside of layers."""
+    found = LAYER.match(name)
+    return found and found[0]
+
+
+def choose_two_rates(whole: DictConfig) -> None:
+    """Let ``--optimizer adam`` be the Adam with two learning rates. Raise UserError for another optimizer.
+
+    An option of the release alone must be enough; fairseq has no other place where a task could choose an optimizer.
+    """
+    chosen = whole.optimizer._name
+    if chosen not in ("adam", FUSED, TWO_RATES):
+        raise UserError(f"--doc-double-lr works with --optimizer adam or {FUSED}, not with {chosen}")
+    with open_dict(whole):
+        whole.optimizer._name = TWO_RATES
+        whole.common.fp16_no_flatten_grads = True  # flattened, parameters of both groups would be one
+
+
+def whole_config(part: DictConfig) -> DictConfig | None:
+    """Return the configuration of the training that a section of it belongs to; None for one that stands alone."""
+    root = part._get_root() if isinstance(part, DictConfig) else None
+    return root if root is not None and "checkpoint" in root and "optimizer" in root else None
+
+
+def resumes_training(whole: DictConfig) -> bool:
+    """Return whether training resumes from its own last checkpoint; another is named by --restore-file."""
+    return whole.checkpoint.restore_file == LAST and (Path(whole.checkpoint.save_dir) / LAST).is_file()
+
+
+def pretrained_path(whole: DictConfig) -> Path | None:
+    """Return the checkpoint that a training loads, if it is not its own last one. Raise UserError if it is missing."""
+    options, name = whole.checkpoint, "restore_file"
+    if options.restore_file == LAST:
+        named = [one for one in ("continue_once", "finetune_from_model") if options.get(one)]
+        if resumes_training(whole) or not named:
+            return None
+        name = named[0]
+    path = Path(options[name])
+    if not path.exists():  # fairseq would train from random parameters
+        raise UserError(f"{option_of(name)} {path}: no such checkpoint; train or fetch it first")
+    return path
+
+
+def check_pretrained(path: Path, model_cfg: Any, dictionaries: tuple[Dictionary, Dictionary]) -> None:
+    """Raise UserError if the checkpoint that training loads does not fit in what parameters do not show.
+
+    Compared, where the checkpoint says it: number of heads, place of the layer norms, activation, embedding scale,
+    marks; and its dictionaries, where they can still be found.
+    """
+    settings = read_settings(path)
+    for key in STRUCTURE:
+        ours, theirs = getattr(model_cfg, key, None), settings["model"].get(key)
+        if None not in (ours, theirs) and str(theirs) != str(ours):
+            raise UserError(f"{path}: trained with {option_of(key)} {theirs}, this model has {ours}; use the same")
+    for side, dictionary in zip(("source_lang", "target_lang"), dictionaries, strict=True):
+        check_words(path, settings["task"], settings["task"].get(side), dictionary)
+
+
+def check_words(path: Path, task: Mapping[str, Any], lang: str | None, dictionary: Dictionary) -> None:
+    """Raise UserError where the dictionary of a checkpoint's model has other words than the data's.
+
+    Compared where it lies beside the checkpoint, as published ones do, or with the data that ``task`` names.
+    """
+    folders = [path if path.is_dir() else path.parent]
+    if isinstance(task.get("data"), str):
+        folders.append(Path(utils.split_paths(task["data"])[0]))
+    file = next((file for folder in folders if (file := folder / f"dict.{lang}.txt").is_file()), None)
+    words = [] if file is None else Dictionary.load(str(file)).symbols
+    for number, (theirs, ours) in enumerate(zip(words, dictionary.symbols, strict=False)):
+        if theirs != ours:
+            raise UserError(
+                f"{path}: its dictionary {file} has '{theirs}' as entry {number}, this data's has '{ours}': "
+                "the model needs the same dictionary, so prepare the data with --vocabulary or --dictionary"
+            )
+
+
+def add_hours_of_start(whole: DictConfig) -> None:
+    """Let ``--stop-time-hours`` count this training alone: fairseq also counts the hours of the model it starts from.
+
+    Args:
+        whole: all options of the training; they are changed.
+    """
+    options = whole.checkpoint
+    start = options.get("continue_once") or options.finetune_from_model
+    if options.restore_file != LAST and options.reset_optimizer:  # the release's way to name the start
+        start = options.restore_file
+    if start and Path(start).is_file() and whole.optimization.stop_time_hours > 0:
+        before = (read_state(Path(start)).get("extra_state") or {}).get("previous_training_time", 0.0)
+        whole.optimization.stop_time_hours += before / 3600

@@ -1,0 +1,132 @@
+"""The platform check, and reading fairseq's checkpoints with PyTorch's safe loader."""
+
+import argparse
+import signal
+import subprocess
+import sys
+import warnings
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+import torch
+from fairseq import utils as fairseq_utils
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.logging import meters
+from fairseq.logging.meters import StopwatchMeter
+from omegaconf import OmegaConf
+
+from gtransformer import plugin
+from gtransformer.plugin import patches
+from tests.saved_model import training_arguments
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "value", "named"),
+    [
+        (torch, "__version__", "2.5.1+cpu", "found 2.5.1"),
+        (plugin, "_is_installed", lambda name: True, "pip uninstall -y fairseq"),
+    ],
+)
+def test_platforms_that_cannot_be_used(monkeypatch, owner, name, value, named):
+    plugin.check_platform()  # this one can
+    monkeypatch.setattr(owner, name, value)
+    with pytest.raises(ImportError, match=named):
+        plugin.check_platform()
+
+
+def test_what_fairseq_stores_can_be_read_safely(tmp_path):
+    config = OmegaConf.structured(FairseqConfig())
+    state = {
+        "args": argparse.Namespace(arch="gtransformer_base", lr=[0.0005]),
+        "cfg": OmegaConf.to_container(config, enum_to_str=True),
+        "config": OmegaConf.create({"a": [1, 2.0, True, None, "x"]}),
+        "best": np.float64(1.5),
+        "number": np.int64(3),
+        "array": np.arange(3, dtype=np.float32),
+        "history": [OrderedDict(a=1)],
+        "model": {"w": torch.ones(2)},
+    }
+    torch.save(state, tmp_path / "c.pt")
+    found = torch.load(tmp_path / "c.pt")
+    assert found["args"] == state["args"] and found["cfg"] == state["cfg"]
+    assert found["config"] == state["config"]
+    assert (found["best"], found["number"], found["array"].tolist()) == (1.5, 3, [0, 1, 2])
+    assert found["history"] == state["history"]
+
+
+def test_checkpoints_of_fairseq_until_09(tmp_path, monkeypatch):
+    """They held meters, by the names of then."""
+    kinds = (meters.AverageMeter, meters.TimeMeter, meters.StopwatchMeter)
+    for kind in kinds:
+        monkeypatch.setattr(kind, "__module__", "fairseq.meters")
+    state = {"model": {"w": torch.ones(2)}, "extra_state": {"train_meters": {kind.__name__: kind() for kind in kinds}}}
+    torch.save(state, tmp_path / "c.pt")
+    found = torch.load(tmp_path / "c.pt")["extra_state"]["train_meters"]
+    assert [type(found[kind.__name__]) for kind in kinds] == [*kinds]
+
+
+class Foreign:
+    """Something no checkpoint of fairseq holds."""
+
+
+def test_the_loader_stays_safe(tmp_path):
+    torch.save({"model": Foreign()}, tmp_path / "c.pt")
+    with pytest.raises(Exception, match="Unsupported global|weights_only"):
+        torch.load(tmp_path / "c.pt")
+
+
+def test_hydra_is_quiet(saved_model):
+    """What it has to say of fairseq would stand at the head of every log."""
+    arguments = training_arguments(saved_model.parent / "prepared")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        patches.quiet_hydra()
+        convert_namespace_to_omegaconf(arguments)
+        warnings.warn("something else", stacklevel=1)
+    assert [str(one.message) for one in found] == ["something else"]
+
+
+def test_a_restored_stopwatch_runs():
+    watch = StopwatchMeter(round=0)
+    watch.start()
+    watch.stop(n=3)
+    other = StopwatchMeter()
+    other.load_state_dict(watch.state_dict())
+    assert (other.sum, other.n, other.round) == (watch.sum, 3, 0) and other.elapsed_time > 0
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python no longer ends a thread within an operation")
+def test_a_program_ends_while_batches_are_read_ahead():
+    """Without the patch the process aborts, nearly always."""
+    program = """
+import sys, torch
+from fairseq.data import iterators
+if sys.argv[1:]:
+    from gtransformer.plugin.patches import patch
+    patch()
+class Slow(torch.utils.data.Dataset):
+    def __len__(self): return 1000
+    def __getitem__(self, i): return torch.isin(torch.arange(200000) % 977, torch.arange(9))
+next(iterators.BufferedIterator(1000, torch.utils.data.DataLoader(Slow(), batch_size=1)))
+"""
+
+    def status(*arguments: str) -> int:
+        return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True).returncode
+
+    assert status("patched") == 0
+    assert any(status() == -signal.SIGABRT for _ in range(5))
+
+
+def test_gradients_on_the_cpu_are_clipped_beside_a_gpu(monkeypatch):
+    """As PyTorch clips them; fairseq moves the norm to the GPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for most in (0.0, 0.5, 100.0):
+        ours, theirs = ([torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(2, 2))] for _ in range(2))
+        for one in (*ours, *theirs):
+            one.grad = torch.arange(float(one.numel())).view_as(one)
+        norm = fairseq_utils.clip_grad_norm_(ours, most)
+        expected = torch.nn.utils.clip_grad_norm_(theirs, most or torch.inf)
+        assert torch.equal(norm, expected)
+        assert all(torch.allclose(a.grad, b.grad) for a, b in zip(ours, theirs, strict=True))

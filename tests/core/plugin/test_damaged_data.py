@@ -1,0 +1,30 @@
+"""Binaries of another dictionary, and instance indexes of other data: said when they are loaded."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gtransformer.data.instance_index import InstanceIndex
+from gtransformer.errors import UserError
+from gtransformer.plugin.sentences import SentenceSpan
+from tests.core.plugin.loaded import load
+
+
+def test_an_instance_index_with_other_counts(corpus):
+    """What fairseq-generate writes would be put back in wrong places."""
+    folder = corpus(test=3)
+    task, dataset = load("test", folder)
+    counts = [int((dataset.src[number] == task.source_dictionary.bos()).sum()) for number in range(3)]
+    path = folder / "test.en-de.instances.json"
+    rows = [(number, 0, count) for number, count in enumerate(counts)]
+    InstanceIndex("test", "en", "de", 3, rows).save(path)
+    assert load("test", folder)[1].spans() == [SentenceSpan(*row) for row in rows]
+    value = json.loads(path.read_text())
+    value["instances"][1][2] += 1
+    path.write_text(json.dumps(value))
+    with pytest.raises(
+        UserError, match=rf"instances.json: instance 1 has {counts[1] + 1} sentences, in the data it has"
+    ):
+        load("test", folder)

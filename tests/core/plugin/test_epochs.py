@@ -1,0 +1,135 @@
+"""What changes from epoch to epoch, through fairseq's own iterator: its workers, its shards, its resumption."""
+
+import numpy as np
+import pytest
+from fairseq.data import LanguagePairDataset, data_utils
+from omegaconf import OmegaConf
+
+from gtransformer.plugin.task import TranslationDocTask
+from tests.core.plugin import loaded
+from tests.core.plugin.loaded import epochs, read
+from tests.support import task_config, tiny_config
+
+pytestmark = pytest.mark.slow
+
+INSTANCES = 40
+
+
+@pytest.fixture
+def make_task(corpus):
+    """A task with its training set: word dropout in epochs 1 and 2."""
+    folder = corpus(train=INSTANCES)
+
+    def make(**options):
+        options = {"doc_noise_mask": 0.5, "doc_noise_epochs": 3, **options}
+        task = TranslationDocTask.setup_task(task_config(data=str(folder), **options))
+        task.load_dataset("train")
+        return task
+
+    return make
+
+
+def iterator(task, workers=0, **options):
+    options = {"max_tokens": 40, "max_positions": (10**6, 10**6), "ignore_invalid_inputs": True, **options}
+    return loaded.iterator(task, task.dataset("train"), workers, data_buffer_size=10, **options)
+
+
+def model_options(**options):
+    return OmegaConf.create({**vars(tiny_config(**options)), "_name": "gtransformer"})
+
+
+def masked(epoch, mask):
+    """Per instance, where its source and its decoder's input are masked (padding is on the left and on the right)."""
+    found = {}
+    for ids, source, previous, _ in epoch:
+        for number, one, other in zip(ids, source, previous, strict=True):
+            found[number] = [
+                tuple(np.flatnonzero(np.array(one[::-1]) == mask)), tuple(np.flatnonzero(np.array(other) == mask))
+            ]  # fmt: skip
+    return found
+
+
+def test_word_dropout_reaches_workers_in_every_epoch(make_task, dictionary):
+    """fairseq-fixed keeps its data loader and the loader's processes over all epochs."""
+    mask = dictionary.index("<mask>")
+    expected = epochs(iterator(make_task()), 3)
+    found = epochs(iterator(make_task(), workers=2), 3)
+    assert found == expected
+    first, second, third = (masked(epoch, mask) for epoch in found)
+    assert len(first) == INSTANCES and sorted(first) == sorted(second) == sorted(third)
+    for side in (0, 1):
+        assert sum(first[number][side] != second[number][side] for number in first) > INSTANCES * 0.8
+        assert all(third[number][side] == () for number in third)
+
+
+@pytest.mark.parametrize(("workers", "epoch"), [(0, 1), (1, 2)])
+def test_a_resumed_epoch_goes_on_where_it_stopped(make_task, workers, epoch):
+    """The same batches and the same masks as without the interruption, in this epoch and in the next."""
+    whole = epochs(iterator(make_task(), workers), epoch + 1)
+    interrupted = iterator(make_task(), workers)
+    epochs(interrupted, epoch - 1)
+    batches = interrupted.next_epoch_itr(shuffle=True)
+    begun = [read(next(batches)) for _ in range(3)]
+    state = interrupted.state_dict()
+    assert (state["epoch"], state["iterations_in_epoch"]) == (epoch, 3)
+
+    resumed = iterator(make_task(), workers, epoch=state["epoch"])
+    resumed.load_state_dict(state)
+    rest, following = epochs(resumed, 2)
+    assert begun + rest == whole[epoch - 1] and following == whole[epoch]
+
+
+def test_loading_leaves_the_generator_for_all_alone(make_task, monkeypatch):
+    """A thread loads ahead while the training goes on: had they one generator, each would draw the other's numbers."""
+    batches = iterator(make_task()).next_epoch_itr(shuffle=True)
+    with data_utils.numpy_seed(5):
+        expected = np.random.RandomState(5).random_sample(1000)
+        for name in ("seed", "set_state", "random_sample", "permutation", "shuffle"):
+            monkeypatch.setattr(np.random, name, None)  # whoever loads would fail on it
+        assert len([read(batch) for batch in batches]) > 3
+        assert len(make_task().dataset("train").ordered_indices(3)) == INSTANCES
+        monkeypatch.undo()
+        assert np.array_equal(np.random.random_sample(1000), expected)
+
+
+def test_order_is_fairseqs(make_task):
+    dataset = make_task().dataset("train")
+    with data_utils.numpy_seed(7):
+        expected = LanguagePairDataset.ordered_indices(dataset)
+    assert np.array_equal(dataset.ordered_indices(7), expected)
+    assert not np.array_equal(dataset.ordered_indices(8), expected)
+
+
+@pytest.mark.parametrize("shards", [2, 3])
+def test_each_process_has_its_share_in_every_epoch(make_task, shards):
+    alone = epochs(iterator(make_task()), 2)
+    shares = [epochs(iterator(make_task(), num_shards=shards, shard_id=shard), 2) for shard in range(shards)]
+    for number, epoch in enumerate(alone):
+        together = [batch for share in shares for batch in share[number] if batch]
+        assert len(together) == len(epoch)
+        assert sorted(n for ids, *_ in together for n in ids) == list(range(INSTANCES))
+
+
+def test_instances_longer_than_a_batch_are_batches_of_their_own(make_task):
+    """fairseq's trainer gives --max-tokens as a limit on instances, too."""
+    task = make_task()
+    task.build_model(model_options())
+    limit = int(np.median(task.dataset("train").num_tokens_vec(np.arange(INSTANCES))))
+    (epoch,) = epochs(iterator(task, max_tokens=limit, max_positions=(limit, limit)), 1)
+    assert sorted(number for ids, *_ in epoch for number in ids) == list(range(INSTANCES))
+
+
+def test_sinusoidal_positions_leave_nothing_out_whatever_a_checkpoint_says(make_task):
+    """The release's checkpoints say 1024; what fairseq-generate filters by is (15, 15) here."""
+    task = make_task()
+    task.build_model(model_options(max_source_positions=15, max_target_positions=15))
+    (epoch,) = epochs(iterator(task, max_positions=(15, 15), ignore_invalid_inputs=False), 1)
+    assert sorted(number for ids, *_ in epoch for number in ids) == list(range(INSTANCES))
+
+
+def test_only_training_masks_words():
+    """fairseq-generate and -validate may read the training set, too; they name their own settings."""
+    task = loaded.setup(doc_noise_mask=1.0)
+    for more, masked in (({}, True), ({"task_cfg": task.cfg}, False)):
+        task.load_dataset("train", **more)
+        assert (task.src_dict.index("<mask>") in task.dataset("train")[0]["source"]) == masked

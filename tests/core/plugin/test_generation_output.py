@@ -1,0 +1,61 @@
+"""PREFIX.jsonl: every instance, in the order of the corpus, whatever order decoding used."""
+
+import json
+from argparse import Namespace
+
+import pytest
+
+from gtransformer.data.translations import split_sentences
+from tests.core.plugin.loaded import load
+from tests.support import tiny_model
+
+pytestmark = pytest.mark.slow
+
+
+def generate(corpus_folder, prefix, order, dictionary, **options):
+    """Translate the test split batch by batch, as fairseq-generate does."""
+    (task, dataset), model = load("test", corpus_folder, gen_output=str(prefix)), tiny_model(dictionary)
+    generator = task.build_generator([model], Namespace(max_len_a=1, max_len_b=2, **options))
+    for batch in order:
+        task.inference_step(generator, [model], dataset.collater([dataset[i] for i in batch]))
+    return dataset
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("nbest", [1, 3])
+def test_all_instances_in_order(corpus, tmp_path, dictionary, nbest):
+    folder, prefix = corpus(test=7), tmp_path / "out" / "test"
+    dataset = generate(folder, prefix, [[6, 1], [3, 0, 5], [2, 4]], dictionary, beam=4, nbest=nbest)
+    found = lines(tmp_path / "out" / "test.jsonl")
+    assert [line["id"] for line in found] == list(range(7))
+    for number, line in enumerate(found):
+        count = int(dataset[number]["source"].eq(dictionary.bos()).sum())
+        assert list(line) == ["id", "document", "first_sentence", "sentences", "hypotheses"]
+        assert (line["document"], line["first_sentence"], line["sentences"]) == (number, 0, count)
+        assert len(line["hypotheses"]) == nbest
+        scores = [hypothesis["score"] for hypothesis in line["hypotheses"]]
+        assert scores == sorted(scores, reverse=True)
+        for hypothesis in line["hypotheses"]:
+            assert len(hypothesis["sentences"]) == count
+            words = " ".join(hypothesis["sentences"]).split()
+            assert not {"<s>", "</s>", "[de]", "<pad>"} & set(words)
+
+
+def test_nothing_half_done_is_taken_for_a_result(corpus, tmp_path, dictionary):
+    """An old result goes when a new run begins; the new one appears when all instances are there."""
+    (tmp_path / "t.jsonl").write_text("old\n")
+    generate(corpus(test=3), tmp_path / "t", [[0, 2]], dictionary, beam=1)
+    assert not (tmp_path / "t.jsonl").exists()
+
+
+def test_split_sentences(dictionary):
+    s, e, w, de = dictionary.bos(), dictionary.eos(), dictionary.index("w1"), dictionary.index("[de]")
+    skip = {dictionary.pad(), de}
+    assert split_sentences([s, w, w, e, s, e, de], dictionary, skip) == ["w1 w1", ""]
+    assert split_sentences([s, w, e, s, w, de], dictionary, skip) == ["w1", "w1"]  # cut off in the middle
+    assert split_sentences([de, s, w, e, dictionary.pad()], dictionary, skip) == ["w1"]
+    assert split_sentences([], dictionary, skip) == []
+    assert split_sentences([s, dictionary.unk(), e], dictionary, skip) == ["<unk>"]

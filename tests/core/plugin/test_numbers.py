@@ -1,0 +1,96 @@
+"""A model that reads the numbers of sentences and nothing else of its batch: every instance comes with its own."""
+
+from argparse import Namespace
+from dataclasses import dataclass, fields
+
+import pytest
+import torch
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+from omegaconf import OmegaConf
+
+from gtransformer.errors import UserError
+from gtransformer.models import register
+from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
+from gtransformer.models.batch_readers.docflat import NONE, SIDES
+from gtransformer.models.common.config import DocumentModelConfig, option
+from tests.core.plugin.loaded import documents, iterator, sentences_of, setup
+from tests.support import tiny_config
+
+pytestmark = pytest.mark.slow
+
+KINDS = {
+    "stored": {},
+    "greedy": {"instances": "greedy", "instance_tokens": 40},
+    "parts": {"instances": "parts", "instance_tokens": 40},
+    "sliding": {"instances": "sliding", "context_sentences": 2},
+    "current": {"instances": "current", "context_sentences": 1, "target_context_sentences": 1},
+}
+
+
+@dataclass
+class NumbersConfig(DocFlatConfig):
+    batch_attention_in: str = option(NONE, "none", SIDES)
+
+
+@register("numbers_alone", NumbersConfig)
+class NumbersModel(DocFlatModel):
+    """Sentence numbers in place of <s>."""
+
+
+def with_model(**options):
+    """The task with a model of such a system."""
+    task, cfg = setup(**options), tiny_config()
+    kind = MODEL_DATACLASS_REGISTRY["numbers_alone"]
+    sizes = {field.name: getattr(cfg, field.name) for field in fields(DocumentModelConfig)}
+    return task, task.build_model(OmegaConf.structured(kind(**sizes, _name="numbers_alone"))).eval()
+
+
+@pytest.mark.parametrize("order", ["size", "document"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_whole_instances_and_others_come_with_their_numbers(kind, order):
+    task, model = with_model(batch_order=order, **KINDS[kind])
+    task.load_dataset("train")
+    dataset, numbers = task.dataset("train"), []
+    words, places = documents("train", "en"), dataset.spans()
+    for batch in iterator(task, dataset).next_epoch_itr(shuffle=True):
+        inputs = batch["net_input"]
+        for one, first, tokens in zip(batch["id"], inputs["first_sentence"], inputs["src_tokens"], strict=True):
+            for place, sentence in enumerate(sentences_of(task, tokens[tokens.ne(task.src_dict.pad())])):
+                assert sentence == words[places[one].document, int(first) - 1 + place]
+            numbers.append(int(first))
+    assert max(numbers) > 2
+
+
+def seen(model, monkeypatch) -> list[tuple[int, torch.Tensor]]:
+    """What its encoder will have been given: the number of each instance's first sentence, and the instance."""
+    found, forward = [], model.encoder.forward
+
+    def kept(**given):
+        found.extend(zip(given["first_sentence"].tolist(), given["src_tokens"], strict=True))
+        return forward(**given)
+
+    monkeypatch.setattr(model.encoder, "forward", kept)
+    return found
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("strategy", [{}, {"strategy": "sequential"}, {"strategy": "sliding", "window_tokens": 40}])
+def test_windows_of_a_document_have_the_numbers_of_theirs(strategy, monkeypatch):
+    task, model = with_model(sentence_rule="on", **strategy)
+    task.load_dataset("test")
+    found = seen(model, monkeypatch)
+    generator = task.build_generator([model], Namespace(beam=1, max_len_a=0, max_len_b=2))
+    for batch in iterator(task, task.dataset("test"), max_tokens=300).next_epoch_itr(shuffle=False):
+        task.inference_step(generator, [model], batch)
+    words = documents("test", "en")
+    for first, tokens in found:
+        sentences = sentences_of(task, tokens[tokens.ne(task.src_dict.pad())])
+        assert any(
+            all(words.get((document, first - 1 + i)) == one for i, one in enumerate(sentences)) for document, _ in words
+        )
+    assert max(first for first, _ in found) > 2
+
+
+def test_sides_of_unequal_numbers_are_refused():
+    with pytest.raises(UserError, match="--target-context-sentences 0: "):
+        with_model(instances="current", context_sentences=2)

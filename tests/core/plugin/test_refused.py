@@ -1,0 +1,133 @@
+"""Options that would silently train or translate something else: the message names the option."""
+
+from argparse import Namespace
+from dataclasses import fields
+
+import pytest
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+from omegaconf import OmegaConf
+
+from gtransformer.errors import UserError
+from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.plugin.options import Options
+from tests.core.models.batch_documents import made
+from tests.core.plugin.loaded import built, setup
+from tests.core.plugin.test_batch_readers import DOCFLAT, TRANSLATING
+from tests.support import model_options, task_config, tiny_config, tiny_model, tiny_task
+
+SINGLE = {"instances": "disjoint", "context_sentences": 0}
+SLIDING = {"instances": "sliding", "context_sentences": 3}
+BEFORE_SOURCE = {"instances": "current", "context_sentences": 2}
+READING = [system for system in TRANSLATING.values() if system[2].get("batch_attention_in") != "none"]
+
+
+def expect(option: str):
+    """An error in one line that names the option."""
+    return pytest.raises(UserError, match=rf"\A[^\n]*{option}[^\n]*\Z")
+
+
+@pytest.mark.parametrize(
+    ("option", "options"),
+    [
+        ("--first-pass", {**SINGLE, "first_pass": "a.pt"}),
+        ("--first-pass", {**SLIDING, "first_pass": "a.pt", "strategy": "sequential"}),
+        ("--window-tokens", {"strategy": "sliding"}),
+        ("--strategy", {**SLIDING, "strategy": "sequential", "window_tokens": 9}),
+        ("--strategy", {**SINGLE, "strategy": "sequential"}),
+        ("--sentence-rule", {"strategy": "sequential", "sentence_rule": "off"}),
+    ],
+)
+def test_contradictions(option, options):
+    with expect(option):
+        Options(task_config(**options))
+
+
+def test_the_first_pass_needs_data(dictionary):
+    with expect("--first-pass"):
+        tiny_task(dictionary, **SLIDING, first_pass="a.pt").build_generator([tiny_model(dictionary)], Namespace())
+
+
+@pytest.mark.parametrize(
+    ("option", "changed"),
+    [
+        ("--batch-order", {"batch_order": "size"}),
+        ("--instances", {"instances": "disjoint"}),
+        ("--target-context", {"instances": "current", "target_context_sentences": 1, "doc_mode": "full"}),
+        ("--strategy", {"strategy": "sequential"}),
+    ],
+)
+def test_batches_that_are_not_the_models(dictionary, option, changed):
+    for model_class, config, own in READING:
+        model = made(dictionary, model_class, config, **own)
+        with expect(option):
+            tiny_task(dictionary, **{**DOCFLAT, "context_loss": "on", **changed}).build_generator([model], Namespace())
+    for fitting in (DOCFLAT, {**SINGLE, "batch_order": "document"}):
+        tiny_task(dictionary, **fitting).build_generator([model], Namespace())
+
+
+def test_training_of_a_model_that_reads_its_batch_counts_the_current_sentence_alone(dictionary):
+    """Of instances with context; generation has no loss, and other models may learn them all."""
+    counted = Options(task_config(**{**DOCFLAT, "context_loss": "on"}))
+    for model_class, config, own in READING:
+        model = made(dictionary, model_class, config, **own)
+        Options(task_config(**DOCFLAT)).check_model(model, training=True)
+        counted.check_model(model)
+        with expect("--context-loss"):
+            counted.check_model(model, training=True)
+    counted.check_model(tiny_model(dictionary), training=True)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--maximize-best-checkpoint-metric", "--best-checkpoint-metric d_bleu --eval-bleu"),
+        ("--autocast float16", "--autocast float16"),
+        ("--load-partial", "--load-partial"),
+    ],
+)
+def test_training(tmp_path, corpus, option, words):
+    with expect(option):
+        built(corpus(train=2), tmp_path, "gtransformer_mini", *words.split())
+
+
+def build(task, mode, from_checkpoint=False):
+    return task.build_model(model_options(doc_mode=mode), from_checkpoint)
+
+
+def test_unequal_sides_under_the_sentence_rule(dictionary):
+    unequal = {**BEFORE_SOURCE, "context_sentences": 0, "target_context_sentences": 1}
+    task = tiny_task(dictionary, **unequal, sentence_rule="on")
+    with expect("--target-context-sentences"):
+        build(task, "full")
+
+
+@pytest.mark.parametrize("said", ["partial", "full"])
+def test_unequal_sides_are_not_for_group_attention(said):
+    """How the model was trained decides, whatever the command says of it when it is used."""
+    task = setup(**BEFORE_SOURCE, doc_mode=said)
+    with expect("--context-sentences 2 and --target-context-sentences 0"):
+        build(task, "partial")
+    with expect("--context-sentences 2 and --target-context-sentences 0"):
+        task.build_generator([tiny_model(task.tgt_dict)], Namespace(beam=1))
+    line = task.src_dict.encode_line("<s> </s>", add_if_not_exist=False).long()
+    with expect("--instances current"):
+        task.build_dataset_for_inference([line], [len(line)])
+    for model in (build(task, "full", from_checkpoint=True), tiny_model(task.tgt_dict, doc_mode="full")):
+        assert task.build_generator([model], Namespace(beam=1)).free
+
+
+@pytest.mark.parametrize("arch", ["doc_transformer", "lst_transformer"])
+def test_unequal_sides_are_for_models_that_see_the_whole_source(arch):
+    """Whatever --doc-mode is by default; their translations have as many sentences as they will."""
+    task = setup(**BEFORE_SOURCE)
+    cfg = tiny_config()
+    sizes = {field.name: getattr(cfg, field.name) for field in fields(DocumentModelConfig)}
+    own = MODEL_DATACLASS_REGISTRY[arch](**sizes | {"_name": arch})
+    model = task.build_model(OmegaConf.structured(own), from_checkpoint=True)
+    assert task.build_generator([model], Namespace(beam=1)).free
+
+
+def test_equal_sides_are_for_every_model():
+    task = setup(instances="current", context_sentences=1, target_context_sentences=1, sentence_rule="on")
+    for mode in ("partial", "full"):
+        assert not task.build_generator([build(task, mode, from_checkpoint=True)], Namespace(beam=1)).free

@@ -1,0 +1,174 @@
+"""The view of a prepared corpus by sentences."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import indexed_dataset
+
+from gtransformer.data.dictionaries import RESERVED, Vocabulary
+from gtransformer.data.instance_index import InstanceIndex
+from gtransformer.data.instances import InstanceScheme, build_instances
+from gtransformer.errors import UserError
+from gtransformer.plugin.sentences import (
+    RunDataset,
+    Sentences,
+    SentenceSpan,
+    SideSentences,
+    regrouped_spans,
+    tokens_between,
+)
+
+S, E, A, B, C = 0, 2, 4, 5, 6
+DOCUMENTS = [[[A], [B, C], []], [[C, C, C], [A, B]]]  # sentences of words
+PLACES = [(0, 0, 2), (0, 2, 1), (1, 0, 1), (1, 1, 1)]
+
+
+def lines(spans=PLACES, documents=DOCUMENTS, twice=True):
+    """Instances as fairseq-preprocess stores them."""
+    found = []
+    for document, first, count in spans:
+        sentences = documents[document][first : first + count]
+        found.append([token for words in sentences for token in (S, *words, E)] + [E] * twice)
+    return found
+
+
+def side(stored, folder=None, words=70_000):
+    """A side in memory, or binarised in a folder."""
+    dictionary = Vocabulary(map(str, range(words - len(RESERVED))))
+    if folder is None:
+        return SideSentences([torch.tensor(line, dtype=torch.int64) for line in stored], dictionary, "x")
+    prefix = Path(folder) / "side"
+    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=70_000)
+    for line in stored:
+        builder.add_item(torch.tensor(line, dtype=torch.int32))
+    builder.finalize(f"{prefix}.idx")
+    return SideSentences(indexed_dataset.MMapIndexedDataset(str(prefix)), dictionary, "x")
+
+
+def instance_index(spans=PLACES, documents=2, dropped=()):
+    return InstanceIndex("test", "en", "de", documents, list(spans), list(dropped))
+
+
+@pytest.mark.parametrize("twice", [True, False])
+@pytest.mark.parametrize("binarised", [False, True])
+def test_sentences_of_documents(tmp_path, binarised, twice):
+    folders = (tmp_path / "source", tmp_path / "target") if binarised else (None, None)
+    for folder in filter(None, folders):
+        folder.mkdir()
+    view = Sentences(*(side(lines(twice=twice), folder) for folder in folders), instance_index(), "x")
+    assert view.document.tolist() == [0, 0, 0, 1, 1] and view.position.tolist() == [0, 1, 2, 0, 1]
+    assert view.source.lengths.tolist() == [3, 4, 2, 5, 4] and view.runs() == [(0, 3), (3, 5)]
+    assert len(view) == 5
+    assert view.target.tokens(0, 3).tolist() == [S, A, E, S, B, C, E, S, E]
+    assert view.source.tokens(1, 3).tolist() == [S, B, C, E, S, E]
+    assert [view.source.tokens(i, i + 1).tolist() for i in (0, 2, 3)] == [[S, A, E], [S, E], [S, C, C, C, E]]
+
+
+def test_without_an_instance_index_an_instance_is_a_document():
+    view = Sentences(side(lines()), None, None, "x")
+    assert view.document.tolist() == [0, 0, 1, 2, 3] and view.position.tolist() == [0, 1, 0, 0, 0]
+    assert view.runs() == [(0, 2), (2, 3), (3, 4), (4, 5)] and view.target is None
+
+
+def test_a_sentence_that_was_dropped_breaks_a_run():
+    spans = [(0, 0, 1), (0, 2, 1), (1, 0, 2)]
+    view = Sentences(side(lines(spans)), None, instance_index(spans, dropped=[(0, 1)]), "x")
+    assert view.position.tolist() == [0, 2, 0, 1] and view.runs() == [(0, 1), (1, 2), (2, 4)]
+
+
+def test_instances_may_be_stored_in_any_order():
+    spans = [PLACES[i] for i in (3, 1, 0, 2)]
+    view = Sentences(side(lines(spans)), side(lines(spans)), instance_index(spans), "x")
+    assert view.document.tolist() == [0, 0, 0, 1, 1] and view.runs() == [(0, 3), (3, 5)]
+    assert view.target.tokens(0, 5).tolist() == [t for line in lines(twice=False) for t in line]
+
+
+def test_runs_of_sentences_have_exact_sizes(tmp_path):
+    view = Sentences(side(lines(), tmp_path), None, instance_index(), "x")
+    ranges = np.array([(0, 1), (0, 2), (0, 3), (3, 5), (1, 3)])
+    dataset = RunDataset(view.source, ranges)
+    assert len(dataset) == 5 and dataset.sizes.tolist() == [3, 7, 9, 9, 6]
+    assert [len(dataset[i]) for i in range(5)] == dataset.sizes.tolist()
+    assert tokens_between(view.source.lengths, np.array([(2, 2), (0, 5)])).tolist() == [0, 18]
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_borders_of_random_instances(tmp_path, mapped):
+    """Against a search in each line; a second </s> at its end is dropped."""
+    draw = random.Random(3)
+    for number in range(30):
+        stored, expected = [], []
+        for _ in range(draw.randint(1, 8)):
+            counts = [draw.randint(0, 3) for _ in range(draw.randint(1, 3))]
+            sentences = [[S, *(draw.randint(A, 70_000 - 1) for _ in range(count)), E] for count in counts]
+            stored.append([token for sentence in sentences for token in sentence] + [E] * draw.randint(0, 1))
+            expected.append(sentences)
+        (tmp_path / str(number)).mkdir()
+        found = side(stored, tmp_path / str(number) if mapped else None)
+        flat = [sentence for sentences in expected for sentence in sentences]
+        assert [found.tokens(i, i + 1).tolist() for i in range(len(flat))] == flat
+        assert found.lengths.tolist() == list(map(len, flat)) and found.counts.tolist() == list(map(len, expected))
+        instances = RunDataset(found, found.stored_ranges())
+        assert [instances[i].tolist() for i in range(len(stored))] == [sum(one, []) for one in expected]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "given", "message"),
+    [
+        (PLACES, [(0, 0, 2), (0, 2, 1), (1, 0, 2), (1, 1, 1)], None, r"x\*: instance 2 has 1 source but 2 target sent"),
+        (PLACES, None, [*PLACES[:3], (1, 0, 1)], "xinstances.json: has sentence 0 of document 1 twice; prepare"),
+    ],
+)
+def test_files_that_do_not_belong_together(source, target, given, message):
+    with pytest.raises(UserError, match=message):
+        Sentences(side(lines(source)), target and side(lines(target)), given and instance_index(given), "x")
+
+
+@pytest.mark.parametrize("binarised", [False, True])
+def test_open_beginnings_and_foreign_words(tmp_path, binarised):
+    folder = tmp_path if binarised else None
+    for line in ([A], [B, A, E, E], []):
+        with pytest.raises(UserError, match="x: instance 1 does not begin with <s>"):
+            side([[S, A, E], line, [S]], folder)
+    assert len(side([[S, B, E]], folder, words=B + 1).lengths) == 1
+    with pytest.raises(UserError, match=f"x: holds the word number {B}, but the dictionary ends at {B - 1}"):
+        side([[S, B, E]], folder, words=B)
+
+
+def word_view(spans, dropped=()):
+    """Sentences of one word in stored instances (document, first sentence, sentences)."""
+    sides = (side([[S, A, E] * count for *_, count in spans]) for _ in range(2))
+    return Sentences(*sides, instance_index(spans, 3, dropped), "x")
+
+
+def spans_of_scheme(sentences, *scheme):
+    made = build_instances(
+        InstanceScheme(*scheme), sentences.source.lengths, sentences.target.lengths, sentences.runs()
+    )
+    return regrouped_spans(sentences, made)
+
+
+def test_spans_are_those_of_the_instance_index():
+    """Sentence 2 of document 0 was left out as too long; document 1 was left out whole."""
+    sentences = word_view([(0, 0, 2), (0, 3, 1), (2, 0, 1)], dropped=[(0, 2), (1, 0)])
+    assert spans_of_scheme(sentences, "sliding", None, 1) == [
+        SentenceSpan(0, 0, 1, (0, 1)),
+        SentenceSpan(0, 0, 2, (1, 1)),
+        SentenceSpan(0, 3, 1, (3, 1)),
+        SentenceSpan(2, 0, 1, (0, 1)),
+    ]
+    assert spans_of_scheme(sentences, "current", None, 2, 0) == [
+        SentenceSpan(0, 0, 1, (0, 1)),
+        SentenceSpan(0, 1, 1, (1, 1)),
+        SentenceSpan(0, 3, 1, (3, 1)),
+        SentenceSpan(2, 0, 1, (0, 1)),
+    ]
+    whole = spans_of_scheme(sentences, "greedy", 100)
+    assert whole == [SentenceSpan(0, 0, 2, (0, 2)), SentenceSpan(0, 3, 1, (3, 1)), SentenceSpan(2, 0, 1, (0, 1))]
+    numbers = [number for place in whole for number in (place.document, place.first_sentence, *place.current)]
+    assert all(type(number) is int for number in numbers)  # what a file of translations can hold
+    made = build_instances(InstanceScheme("sliding", None, 1), np.zeros(0, int), np.zeros(0, int), [])
+    assert regrouped_spans(sentences, made) == []

@@ -1,0 +1,96 @@
+"""Setting the task up: dictionaries, languages, data, and what is said when something is missing."""
+
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from gtransformer.errors import UserError
+from gtransformer.models.gtransformer import GTransformerModel
+from gtransformer.plugin.document_dataset import DocumentPairDataset
+from gtransformer.plugin.loading import word_dropout
+from gtransformer.plugin.sentences import RunDataset, SideSentences
+from gtransformer.plugin.task import TranslationDocTask
+from tests.core.plugin.loaded import setup
+from tests.support import task_config, tiny_config, tiny_dictionary, tiny_task
+
+
+def test_typed_instances_without_bos_are_one_sentence(corpus, dictionary, caplog):
+    """A slip must not end a session; with and without the end of the sentence."""
+    task = setup(corpus(train=1))
+    lines = [dictionary.encode_line(line).long() for line in ("<s> w1 w2 </s>", "w1 w2", "w1 w2 </s>")]
+    found = task.build_dataset_for_inference(lines, [len(line) for line in lines])
+    first, *others = (found[number]["source"] for number in range(3))
+    assert all(torch.equal(first, other) for other in others) and found.sizes.tolist()[0] == found.sizes.tolist()[1]
+    assert caplog.text.count("taken as one sentence") == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "direction"),
+    [({}, ("en", "de")), ({"source_lang": "de"}, ("de", "en")), ({"target_lang": "en"}, ("de", "en"))],
+)
+def test_languages_are_inferred(corpus, dictionary, given, direction):
+    task = setup(corpus(train=1), **{"source_lang": None, "target_lang": None, "langs": "en,de", **given})
+    task.load_dataset("train")
+    assert (task.cfg.source_lang, task.cfg.target_lang) == direction
+    assert task.dataset("train")[0]["target"][-1] == dictionary.index(f"[{direction[1]}]") == task.language
+
+
+def test_symbols_are_appended_where_the_dictionary_lacks_them():
+    plain = Dictionary()
+    plain.add_symbol("w0")
+    for _ in range(2):  # once is enough
+        task = tiny_task(plain, langs="en,de")
+        assert plain.symbols[-4:] == ["w0", "[en]", "[de]", "<mask>"] and task.language == plain.index("[de]")
+
+
+def test_unknown_language(corpus):
+    with pytest.raises(FileNotFoundError, match=r"dict\.fr\.txt"):
+        setup(corpus(train=1), source_lang="fr")
+    with pytest.raises(UserError, match="--langs en,fr does not name the target language 'de'"):
+        setup(corpus(train=1), langs="en,fr")
+
+
+def test_missing_data(tmp_path, corpus):
+    with pytest.raises(UserError, match=r"nowhere: no such data directory; prepare one"):
+        setup(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="holds no binarised pair; give --source-lang"):
+        setup(tmp_path / "empty", source_lang=None, target_lang=None)
+    task = setup(corpus(train=1))
+    with pytest.raises(UserError, match=r"no binarised test set for en-de"):
+        task.load_dataset("test")
+
+
+def test_unequal_sides(corpus):
+    folder = corpus(train=3)
+    corpus(sides=("de",), train=2)
+    task = setup(folder)
+    with pytest.raises(UserError, match=r"train\.en-de\.\*: 3 source but 2 target instances"):
+        task.load_dataset("train")
+
+
+def test_dictionaries_of_their_own(dictionary):
+    """With BERT each side has its own: neither <mask> nor the language symbols have the same index in both."""
+    source, target = tiny_dictionary(9), dictionary
+    task = TranslationDocTask(task_config(doc_noise_mask=1.0, langs="en,de"), source, target)
+    sides = []
+    for one in (source, target):
+        words = [one.index(f"w{number}") for number in range(9)]
+        sides.append(torch.tensor([one.bos(), *words, one.unk(), one.eos()]))
+    stored = (SideSentences([side], one, "x") for one, side in zip((source, target), sides, strict=True))
+    dataset = DocumentPairDataset(
+        *(RunDataset(side, side.stored_ranges()) for side in stored), source, target, task.language,
+        word_dropout=word_dropout(task.options, task.sides),
+    )  # fmt: skip
+    item = dataset[0]
+    for one, found in ((source, item["source"].tolist()), (target, item["prev_output_tokens"].tolist())):
+        assert found[:11] == [one.bos(), *[one.index("<mask>")] * 9, one.unk()]
+    assert item["target"].tolist() == [*sides[1].tolist()[1:], target.index("[de]")]
+
+    model = GTransformerModel.build(tiny_config(share_all_embeddings=False), source, target)
+    generator = task.build_generator([model], Namespace(beam=1))
+    languages = [source.index("[en]"), source.index("[de]")]
+    symbols = [source.bos(), source.pad(), source.eos(), *languages, source.index("<mask>")]
+    assert sorted(generator.symbols.tolist()) == sorted(symbols)

@@ -1,0 +1,23 @@
+"""The demonstration: its options as an experiment, and what it shows."""
+
+from __future__ import annotations
+
+from gtransformer.lab.cli.demo import build_parser
+from gtransformer.lab.demonstration import make_demonstration, summary, too_low
+
+
+def test_its_options_make_an_experiment(tmp_path):
+    line = ["--output", str(tmp_path), "--compare", "--max-update", "5", "--documents", "30"]
+    experiment = make_demonstration(build_parser().parse_args([*line, "--set", "train.lr=1e-3"]))
+    assert [run.folder.name for run in experiment.runs] == ["gtransformer", "transformer"]
+    commands = [word for run in experiment.runs for word in experiment.commands(run)[0]]
+    assert commands.count("train.max-update=5") == commands.count("train.lr=1e-3") == 2
+    assert experiment.settings.sizes == {"documents": 30, "test_documents": 24}
+
+
+def test_what_it_shows(finished):
+    text, numbers = summary(finished)
+    assert numbers.keys() == {"sentences", "gtransformer"}
+    for phenomenon in ("address", "ambiguity", "pronoun"):
+        assert f"\n{phenomenon} (" in f"\n{text}"
+    assert too_low(numbers["gtransformer"]) and not too_low({"s_bleu": 95.0, "accuracy": 99.0})

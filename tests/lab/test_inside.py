@@ -1,0 +1,137 @@
+"""What a model attends to, what it prefers and what its context gives, each against another
+computation."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from gtransformer.evaluation.instances import Capacity
+from gtransformer.evaluation.sentence_scores import Request
+from gtransformer.files import read_json
+from gtransformer.lab.attention import draw, inspect, inspect_split
+from gtransformer.lab.cxmi import measure
+from gtransformer.lab.items import BatchScorer, read_items
+from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
+from gtransformer.plugin.entropy import measured
+from gtransformer.plugin.load_model import load_scorer, sentence_encoder
+from gtransformer.preprocess.plain_text import read_plain
+from tests.support import tiny_model
+
+
+def words(count: int = 30) -> Dictionary:
+    dictionary = Dictionary()
+    for number in range(count):
+        dictionary.add_symbol(f"w{number}")
+    return dictionary
+
+
+def test_entropy_is_that_of_validation():
+    """``--doc-attn-entropy`` sums the same over layers and queries."""
+    dictionary = words()
+    model = tiny_model(dictionary)
+    bos, eos = dictionary.bos(), dictionary.eos()
+    source, target = [bos, 5, 6, eos, bos, 7, eos], [bos, 8, eos, bos, 9, 10, 11, eos]
+    found = inspect(model, source, target)
+    with measured(model) as sums:
+        model(torch.tensor([source]), None, torch.tensor([target]))
+    for name in {f"{one.part}_{one.reach}" for one in found}:
+        layers = [one for one in found if f"{one.part}_{one.reach}" == name]
+        queries = [int((one.seen > 0).sum()) for one in layers]
+        bits = sum(one.entropy()[0] * count for one, count in zip(layers, queries, strict=True))
+        assert (
+            bits == pytest.approx(sums[name], rel=1e-5) and sum(queries) == sums[f"{name}_queries"]
+        )
+    for one in found:
+        assert one.share() == pytest.approx(1.0) or one.reach == "global"
+        assert one.by_sentence().sum(dim=1).tolist() == pytest.approx([1.0, 1.0])
+        assert 0 <= one.entropy()[0] <= one.entropy()[1] + 1e-9 <= math.log2(len(target))
+
+
+def test_a_picture_of_a_document(finished, tmp_path):
+    (first, *_) = inspect_split(
+        finished.prepared(finished.runs[1]), finished.model(finished.runs[1]), "test", 1
+    )
+    draw(first, tmp_path / "attention.png")
+    assert (tmp_path / "attention.png").stat().st_size > 1000
+
+
+@pytest.fixture(scope="module")
+def document_model(finished):
+    run = finished.runs[1]
+    scorer, _ = load_scorer(finished.prepared(run), finished.model(run), 4096, True)
+    prepared = finished.prepared(run)
+    encode = [
+        sentence_encoder(prepared, lang, words)
+        for lang, words in (("en", scorer.source), ("de", scorer.target))
+    ]
+    return finished, scorer, encode
+
+
+def test_items_are_scored_in_their_document(document_model):
+    finished, scorer, encode = document_model
+    result = read_json(finished.runs[1].folder / "contrastive.json")
+    examples = read_items(finished.raw / "contrastive.json")
+    documents = [
+        read_plain(finished.raw / f"concatenated_en2de_test_{lang}.txt")[0] for lang in ("en", "de")
+    ]
+    items = read_json(finished.raw / "contrastive.json")["items"]
+    early = sorted(range(len(items)), key=lambda number: items[number]["sentence"])[:3]
+    for number in early:  # so that all of the document before fits into an instance
+        item, example = items[number], examples[number]
+        source, target = (side[item["document"]][: item["sentence"] + 1] for side in documents)
+        assert list(example.source) == source and target[-1] == item["correct"]
+        scored = []
+        for text in (item["correct"], *item["wrong"]):
+            sides = encode[0](source), encode[1]([*target[:-1], text])
+            scored.append(scorer.score([Request(*sides, (len(source) - 1,))])[0][0])
+        assert result["items"][number]["scores"] == pytest.approx(scored, rel=1e-4)
+    right = [one["scores"][0] > max(one["scores"][1:]) for one in result["items"]]
+    assert result["total"]["accuracy"] == pytest.approx(100 * sum(right) / len(right))
+
+
+def test_a_model_that_reads_its_batch_gets_the_sentences_before():
+    dictionary = words()
+    torch.manual_seed(1)
+    each = {"embed_dim": 16, "ffn_embed_dim": 16, "layers": 1, "attention_heads": 2}
+    sides = ("encoder", "decoder")
+    sizes = {f"{side}_{what}": size for side in sides for what, size in each.items()}
+    cfg = DocFlatConfig(share_all_embeddings=True, dropout=0.0, **sizes)
+    model = DocFlatModel.build(cfg, dictionary, dictionary)
+    scorer = BatchScorer(model, dictionary, dictionary)
+    scorer.capacity = Capacity(2, 2)
+    source, target = [[5, 6], [7], [8, 9]], [[10], [11, 12], [13]]
+    whole = scorer.score([Request(source, target, (2,))])[0][0]
+    assert whole == scorer.score([Request(source, target, (2,))])[0][0] < 0
+    changed = scorer.score([Request([[6, 6], *source[1:]], target, (2,))])[0][
+        0
+    ]  # two sentences back, by the batch
+    assert changed != pytest.approx(whole, abs=1e-6)
+    scorer.capacity, model.needs = Capacity(2, 2), model.needs
+    alone = scorer.score([Request(source[1:], target[1:], (1,))])[0][0]
+    assert alone != pytest.approx(whole, abs=1e-6)
+
+
+def test_what_context_gives(document_model):
+    finished, scorer, encode = document_model
+    run = finished.runs[1]
+    found = measure(finished.prepared(run), finished.model(run), "test", [1], True, list)
+    text = finished.prepared(run) / "text"
+    total, tokens = 0.0, 0
+    documents = (read_plain(text / f"test.{lang}")[0] for lang in ("en", "de"))
+    for source, target in zip(*documents, strict=True):
+        sides = [encode[0](source), encode[1](target)]
+        for last in range(len(source)):
+            first = max(0, last - 1)
+            pair = Request(*(side[first : last + 1] for side in sides), (last - first,))
+            alone = Request(*(side[last : last + 1] for side in sides))
+            total += scorer.score([pair])[0][0] - scorer.score([alone])[0][0]
+        tokens += sum(len(one) + 1 for one in sides[1])
+    assert found["0"]["cxmi"] == 0
+    assert found["1"]["cxmi"] == pytest.approx(total / tokens, abs=1e-4)
+    single = finished.runs[0]
+    found = measure(finished.prepared(single), finished.model(single), "test", [1], True, list)
+    assert found["all"]["cxmi"] == 0

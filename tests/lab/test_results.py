@@ -1,0 +1,67 @@
+"""Numbers of results: intervals, logs, tables."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gtransformer.lab.results import markdown, mean_interval, read_log
+
+LOG = """$ fairseq-train
+2026 | INFO | train_inner | {"loss": "9.2", "wps": "100", "num_updates": "2"}
+2026 | INFO | valid | {"valid_loss": "8.1", "valid_num_updates": "2"}
+2026 | INFO | train_inner | {"loss": "7.0", "wps": "300", "num_updates": "4"}
+$ fairseq-train
+2026 | INFO | train_inner | {"loss": "6.5", "wps": "200", "num_updates": "4"}
+"""
+
+
+def test_the_interval_of_a_mean():
+    values = [3.0, 4.5, 4.0]
+    expected = stats.t.interval(0.95, 2, loc=np.mean(values), scale=stats.sem(values))
+    assert mean_interval(values) == pytest.approx(expected) and mean_interval([1.0]) is None
+
+
+def test_later_values_of_a_resumed_training_count(tmp_path):
+    (tmp_path / "train.log").write_text(LOG, encoding="utf-8")
+    series = read_log(tmp_path / "train.log")
+    assert series["train_loss"] == {2: 9.2, 4: 6.5} and series["valid_loss"] == {2: 8.1}
+
+
+def test_the_table():
+    def line(system, seed, metric, value, interval=""):
+        return {
+            "system": system,
+            "seed": seed,
+            "metric": metric,
+            "value": value,
+            "interval": interval,
+        }
+
+    rows = [
+        line("base", 1, "s_bleu", "20"),
+        line("base", "mean", "s_bleu", "20.04"),
+        line("ours", "mean", "s_bleu", "22.5", "21 to 24"),
+        line("ours", "mean", "s_bleu - base", "2.46", "1.04 to 3.96"),
+        line("ours", "documents", "s_bleu - base", "2.4", "2.0 to 2.8"),
+    ]
+    base, ours = markdown(rows).splitlines()[2:]
+    assert (
+        base == "| base | 20.0 |  |  |  |"
+        and ours == "| ours | 22.5 | 2.5 | 1.0 to 4.0 | 2.0 to 2.8 |"
+    )
+
+
+def test_every_number_of_the_results_is_in_a_file(tmp_path):
+    root = Path(__file__).resolve().parents[2]
+    numbers = runpy.run_path(str(root / "docs" / "numbers.py"))
+    held, missing = numbers["held"](), numbers["missing"]
+    assert not [
+        one for page in ("results", "arena") for one in missing(root / f"docs/{page}.md", held)
+    ]
+    (tmp_path / "page.md").write_text("94.0 and 94.9712345, `77.7777`, 20", encoding="utf-8")
+    assert missing(tmp_path / "page.md", held) == [(1, "94.9712345")]

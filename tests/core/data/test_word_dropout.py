@@ -17,7 +17,7 @@ def tokens(words=4000):
 @pytest.mark.parametrize("probability", [0.1, 0.3, 0.9])
 def test_rate_and_protected_symbols(probability):
     source = tokens()
-    noisy = WordDropout(probability, MASK, PROTECTED, seed=1)(source, 1, 0, 0)
+    noisy = WordDropout(probability, MASK, PROTECTED, epochs=9, seed=1)(source, 1, 0, 0)
     protected = torch.isin(source, PROTECTED)
     assert torch.equal(noisy[protected], source[protected])
     words, changed = source[~protected], noisy[~protected]
@@ -29,17 +29,17 @@ def test_rate_and_protected_symbols(probability):
 
 def test_draws_depend_on_seed_epoch_instance_and_side_alone():
     source = tokens(300)
-    reference = WordDropout(0.3, MASK, PROTECTED, seed=1)(source, 1, 5, 0)
+    reference = WordDropout(0.3, MASK, PROTECTED, epochs=9, seed=1)(source, 1, 5, 0)
     numpy.random.seed(77)
     torch.manual_seed(77)
     state = numpy.random.get_state()[1].copy()
-    assert torch.equal(WordDropout(0.3, MASK, PROTECTED, seed=1)(source, 1, 5, 0), reference)
+    assert torch.equal(WordDropout(0.3, MASK, PROTECTED, epochs=9, seed=1)(source, 1, 5, 0), reference)
     assert (numpy.random.get_state()[1] == state).all()  # the global generator is left as it was
     others = [
-        WordDropout(0.3, MASK, PROTECTED, seed=2)(source, 1, 5, 0),
-        WordDropout(0.3, MASK, PROTECTED, seed=1)(source, 2, 5, 0),
-        WordDropout(0.3, MASK, PROTECTED, seed=1)(source, 1, 6, 0),
-        WordDropout(0.3, MASK, PROTECTED, seed=1)(source, 1, 5, 1),
+        WordDropout(0.3, MASK, PROTECTED, epochs=9, seed=2)(source, 1, 5, 0),
+        WordDropout(0.3, MASK, PROTECTED, epochs=9, seed=1)(source, 2, 5, 0),
+        WordDropout(0.3, MASK, PROTECTED, epochs=9, seed=1)(source, 1, 6, 0),
+        WordDropout(0.3, MASK, PROTECTED, epochs=9, seed=1)(source, 1, 5, 1),
     ]
     assert not any(torch.equal(other, reference) for other in others)
 

@@ -10,7 +10,7 @@ from fairseq import options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 
-from gtransformer.data.batch_fields import without_context_loss
+from gtransformer.data.batch_fields import counted
 from tests.commands import SMALL, TRAINING, run, run_alone
 from tests.core.end_to_end import test_systems as systems
 from tests.support import relative_error
@@ -73,7 +73,7 @@ def test_two_processes_train_on_the_current_sentences_of_their_own_documents(tmp
         for rank in range(2)
     ]  # fmt: skip
     for told, batches in zip(logged, zip(*shares, strict=True), strict=False):
-        current = [without_context_loss(batch, task.tgt_dict.pad())["ntokens"] for batch in batches]
+        current = [counted(batch)["ntokens"] for batch in batches]
         assert float(told["wpb"]) == sum(current)
         assert float(told["bsz"]) == sum(len(batch["id"]) for batch in batches)
         trainer.train_step(list(batches))

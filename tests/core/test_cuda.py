@@ -15,7 +15,9 @@ from itertools import chain, product
 
 import pytest
 import torch
+from fairseq import optim
 from fairseq.utils import apply_to_sample
+from omegaconf import OmegaConf
 
 from gtransformer.modules import varlen
 from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
@@ -29,6 +31,7 @@ from tests.core.models import test_docflat as docflat
 from tests.core.models.batch_documents import document, made
 from tests.core.models.test_document_transformer import beside_model, pairs
 from tests.core.models.test_flat_transformer import flat_model
+from tests.core.plugin.test_fused_adam import SHAPES, assert_alike, options
 from tests.core.search import test_second_pass as second_pass
 from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS

@@ -111,7 +111,7 @@ def test_bert_from_text_to_a_checkpoint(raw, tmp_path):
     sizes = {**SIZES, "encoder-layers": 2, "max-source-positions": 64}
     save = {"save-dir": tmp_path / "save", "bert-checkpoint": tmp_path / "bert"}
     output = run("train", prepared / "bin", *arguments("bert", ("task", "train"), **sizes, **SHORT, **save))
-    assert f"encoder initialised from {tmp_path / 'bert'}" in output and "0.1 times --lr" in output
+    assert f"encoder initialised from {tmp_path / 'bert'}" in output
     shutil.rmtree(tmp_path / "bert")  # a trained model is whole without it
     files = {"dict.en.txt", "dict.de.txt", "wordpieces.json", "bpe.codes", "truecase.de"}
     translate_and_score("bert", prepared, raw, tmp_path, files)

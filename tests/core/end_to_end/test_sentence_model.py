@@ -132,7 +132,7 @@ def test_training_goes_on_from_it_and_translates(given, prepared, tmp_path, caps
         "--decoder-ctxlayers=1", "--cross-ctxlayers=1", "--doc-noise-mask=0.1",
     ]  # fmt: skip
     output = run(*line, "--lr=1e-12", "--max-update=1")
-    assert "encoder_layers 2" in output and "initialised from a Transformer" in output
+    assert "initialised from a Transformer" in output
     last = tmp_path / "checkpoint_last.pt"
     before, after = torch.load(given / "model.pt")["model"], torch.load(last)["model"]
     for name, value in before.items():

@@ -207,19 +207,13 @@ def in_batches(
     # Longest first: lack of memory shows at once, and documents of a batch end at about the same time.
     order = sorted(range(len(sources)), key=lambda number: (-len(sources[number]), number))
     models = generator.models
+    numbered = first_sentences is not None and any(needs_of(model).numbers for model in models)
     device, padding = next(models[0].parameters()).device, models[0].decoder.padding
     for batch in fill_batches(order, [costs[number] for number in order], max_tokens, None):
         chosen = [int(number) for number in batch]
         rows = [sources[number] for number in chosen]
         tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=padding).to(device)
-        sample = {"net_input": {"src_tokens": tokens, "src_lengths": tokens.ne(padding).sum(dim=1)}}
-        if first_sentences is not None:
-            sample[FIRST_SENTENCE] = torch.tensor([first_sentences[number] for number in chosen], device=device)
-        yield from zip(chosen, generator.generate(models, as_read(sample, *models)), strict=True)
-
-
-def as_read(sample: dict, *models: nn.Module) -> dict:
-    """Return a batch with the numbers of its sentences as an input if any of the models reads them."""
-    if FIRST_SENTENCE not in sample or not any(needs_of(model).numbers for model in models):
-        return sample
-    return sample | {"net_input": sample["net_input"] | {FIRST_SENTENCE: sample[FIRST_SENTENCE]}}
+        inputs = {"src_tokens": tokens, "src_lengths": tokens.ne(padding).sum(dim=1)}
+        if numbered:
+            inputs[FIRST_SENTENCE] = torch.tensor([first_sentences[number] for number in chosen], device=device)
+        yield from zip(chosen, generator.generate(models, {"net_input": inputs}), strict=True)

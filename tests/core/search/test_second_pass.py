@@ -11,8 +11,8 @@ import torch
 from fairseq.utils import apply_to_sample
 
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
+from gtransformer.models.common.model import needs_of
 from gtransformer.plugin.generation import task_generator
-from gtransformer.search.generator import as_read
 from gtransformer.search.sequential import SecondPass
 from tests.core.models.batch_documents import Batch, document, made
 from tests.core.models.batch_steps import BatchSteps, Hypothesis, contexts_of, steps_of
@@ -43,9 +43,10 @@ def translated(dictionary, models, batch: Batch, part=slice(None), left=True, ex
     generator = SecondPass(generator, lambda sample: contexts)
     source = pad_batch(batch.rows(batch.source)[part], dictionary.pad(), left=left, extra=extra)
     inputs = {"src_tokens": source, "src_lengths": source.ne(dictionary.pad()).sum(dim=1)}
-    sample = {"id": torch.arange(len(source)), "net_input": inputs, "first_sentence": torch.tensor(batch.first[part])}
-    device = next(models[0].parameters()).device
-    sample = apply_to_sample(lambda one: one.to(device), as_read(sample, *models))
+    if any(needs_of(model).numbers for model in models):
+        inputs["first_sentence"] = torch.tensor(batch.first[part])
+    device, sample = next(models[0].parameters()).device, {"id": torch.arange(len(source)), "net_input": inputs}
+    sample = apply_to_sample(lambda one: one.to(device), sample)
     return task.inference_step(generator, models, sample)
 
 

@@ -78,7 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--again",
         action="store_true",
-        help="run stages again, or with other settings than before",
+        help="run stages again, or with other settings; a training goes on from its last checkpoint",
     )
     return parser
 

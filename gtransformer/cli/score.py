@@ -31,7 +31,6 @@ from gtransformer.evaluation.score import (
 from gtransformer.evaluation.side_by_side import page
 from gtransformer.evaluation.text_table import score_table
 from gtransformer.files import atomic_write, check_output, write_json
-from gtransformer.preprocess.manifest import check_translated
 from gtransformer.preprocess.plain_text import read_shaped
 from gtransformer.provenance import provenance
 
@@ -102,6 +101,8 @@ def main(argv: list[str] | None = None) -> None:
         )
     named = name_systems(args.hypotheses)
     several = len(named) > 1
+    if args.text and several:
+        raise UserError("--text writes the translation of one system; leave it out")
     if (args.test and not several) or (args.html and len(named) != 2):
         raise UserError(
             "--test compares systems, --html shows two of them; give them to --hypotheses"
@@ -142,7 +143,6 @@ def score_file(path: Path, args: argparse.Namespace, references: Sequence[str]) 
     options = {"tokenizer": args.tokenize, "metrics": args.metrics, "alignment": args.align}
     if args.reference_file:
         return score_text(args.reference_file, path, **options)
-    check_translated(path, args.prepared, args.split)
     return score_translations(args.prepared, args.split, path, references, **options)
 
 

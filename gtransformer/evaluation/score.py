@@ -72,7 +72,7 @@ class Evaluation:
         """
         if path is None and not is_generated(self.hypotheses):
             return None
-        path = path or self.hypotheses.with_suffix(".txt")
+        path = path or self.hypotheses.with_name(f"{self.hypotheses.name.removesuffix('.jsonl')}.txt")
         # Without the raw reference, the text is the scored one, not the one for readers.
         write_documents(path, next(iter(self.scores.values())).segments.text)
         return path

@@ -55,24 +55,6 @@ def source_text(prepared: Path, split: str) -> str | None:
     return manifest["outputs"].get(f"text/{split}.{manifest['settings']['source_lang']}")
 
 
-def check_translated(translations: Path, prepared: Path, split: str) -> None:
-    """Raise UserError for translations of another text than a prepared split, whose scores would be
-    meaningless.
-
-    The record of a recipe's run (``generate.SPLIT.json``) has the digest of the text. Other
-    translations are accepted.
-    """
-    record = translations.with_name(f"generate.{split}.json")
-    if translations.name != f"{split}.jsonl" or not record.is_file():
-        return
-    noted = read_json(record).get("translated")
-    if None not in (noted, now := source_text(prepared, split)) and noted != now:
-        raise UserError(
-            f"{translations}: translations of another text than the {split} set that {prepared} "
-            "holds now; run stage generate again, or name the corpus that was translated"
-        )
-
-
 def check_noted(checkpoint: Path, prepared: Path) -> None:
     """Raise UserError if a checkpoint was trained with another vocabulary than that of a prepared
     corpus.

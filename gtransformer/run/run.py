@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gtransformer.errors import UserError
-from gtransformer.files import write_json
+from gtransformer.files import PARAMETERS, write_json
 from gtransformer.preprocess.manifest import NOTED, check_noted, noted_digests
 from gtransformer.run.before import BEFORE, before_training, keep_better, verdict
 from gtransformer.run.commands import (
@@ -81,19 +81,20 @@ class Run:
 
     def train(self) -> None:
         """Run fairseq-train, which resumes from the last checkpoint if there is one; then average, if asked for."""
-        checkpoints, manifest = self.directory / CHECKPOINTS, self.prepared / "manifest.json"
+        checkpoints = self.directory / CHECKPOINTS
         options = {"save-dir": checkpoints, **self.training()}
+        inputs = self._inputs(options, "finetune-from-model", "sentence-model")
         if not self.dry:
             if tuned := options.get("finetune-from-model"):
                 check_noted(Path(tuned), self.prepared)
         if self.recipe.measure_start:
             start = before_training(options) | {"save-dir": self.directory / BEFORE}
-            self._fairseq(BEFORE, "train", start, [manifest])
-        self._fairseq("train", "train", options, [manifest])
+            self._fairseq(BEFORE, "train", start, inputs)
+        trained = self._fairseq("train", "train", options, inputs)
         if not self.dry:
             write_json(checkpoints / NOTED, noted_digests(self.prepared))
             write_json(self.directory / SEARCH, self.recipe.options("generate"))
-        if self.recipe.measure_start and not self.dry:
+        if self.recipe.measure_start and trained:
             keep_better(self.directory / BEFORE, self.checkpoint, self.recipe)
         if self.recipe.averaged:
             options = {"last": self.recipe.averaged, "or-fewer": True, "output": self.checkpoint}
@@ -131,13 +132,14 @@ class Run:
             options[FIRST_PASS] = self.recipe.train.get("finetune-from-model", started)
         if not self.dry:
             check_noted(self.checkpoint, self.prepared)
-        options = on_device(options, self.gpus)
-        self._fairseq(
-            f"{name}.{self.split}",
-            "generate",
-            options,
-            [checkpoint, self.prepared / "manifest.json"],
-        )
+        options, inputs = on_device(options, self.gpus), self._inputs(options, FIRST_PASS)
+        self._fairseq(f"{name}.{self.split}", "generate", options, [checkpoint, *inputs])
+
+    def _inputs(self, options: Options, *models: str) -> list[Path]:
+        """Return the files that a stage's result depends on: the corpus, and the models that some options name."""
+        named = [Path(options[name]) for name in models if options.get(name)]
+        files = [path / PARAMETERS if path.is_dir() else path for path in named]
+        return [self.prepared / "manifest.json", *files]
 
     def score(self) -> None:
         """Score the translations against the original text and as the authors' release does: SPLIT.scores.json."""
@@ -166,15 +168,15 @@ class Run:
         )
         self._run(f"{name}.{self.split}", command, [*inputs, self.prepared / "manifest.json"])
 
-    def _fairseq(self, name: str, program: str, options: Options, inputs: list[Path]) -> None:
-        self._run(name, fairseq_command(program, self.prepared / "bin", options), inputs)
+    def _fairseq(self, name: str, program: str, options: Options, inputs: list[Path]) -> bool:
+        return self._run(name, fairseq_command(program, self.prepared / "bin", options), inputs)
 
-    def _run(self, name: str, command: list[str], inputs: list[Path], again: bool = False) -> None:
-        """Run or print a stage's command."""
+    def _run(self, name: str, command: list[str], inputs: list[Path], again: bool = False) -> bool:
+        """Run or print a stage's command; return whether it was run."""
         if self.dry:
             print(as_typed_by_hand(command))
-        else:
-            run_stage(name, command, self.directory, inputs, self.again or again)
+            return False
+        return run_stage(name, command, self.directory, inputs, self.again or again)
 
 
 def make_run(

@@ -156,6 +156,8 @@ class GTransformer:
         documents = list(documents)
         if any(isinstance(document, str) for document in documents):
             raise TypeError("give a list of documents (lists of sentences)")
+        if any(is_document_mark(sentence) for document in documents for sentence in document):
+            raise UserError(f"a sentence is {DOCUMENT}, the border of documents: give each document as a list")
         lines = [text for document in documents for text in (DOCUMENT, *document)]
         results: list[list[list[Translation]]] = []
         remarks = self.remarks()
@@ -200,8 +202,13 @@ class GTransformer:
             yield [self._restored(line) for line in self._translate(window, options)]
 
     def survives(self, text: str) -> bool:
-        """Return whether the model knows all tokens of a text, and writes them as this text."""
+        """Return whether the model knows all tokens of a text, and writes them as this text.
+
+        Bytes of characters without a piece are in the vocabulary, but a small corpus has none to learn them from.
+        """
         (source,), (target,) = self.chain.encode([text]), self.chain.encode_target([text])
+        if any(token.startswith("<0x") for token in (*source, *target)):
+            return False
         known = self.engine.source.indices.keys() >= set(source) and self.engine.target.indices.keys() >= set(target)
         return known and self.chain.decode([" ".join(target)]) == [text]
 

@@ -15,11 +15,13 @@ from functools import cached_property
 
 from gtransformer.errors import UserError
 
-URL = r"\b(?:https?|ftp|file|mailto):[^\s<>\"]*[^\s<>\".,;:!?)\]}']|\bwww\.[\w.-]+\w(?:/[\w./?&=%#~+-]*[\w/])?"
-ADDRESS = r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # of e-mail
-# A name of a Windows folder may contain blanks; of the last part only what precedes a blank is kept.
-PATH = r"(?:\b[A-Za-z]:\\|\\\\\w)(?:[^\\/:*?\"<>|]+\\)*[^\s\\/:*?\"<>|]*[^\s\\/:*?\"<>|.,;!)]"
-CODE = r"`[^`]+`"
+# ASCII alone: Chinese and Japanese text follows without a blank.
+URL = r"(?<![A-Za-z])(?:https?|ftp|file|mailto):[^\s<>\"\x80-\U0010ffff]*[^\s<>\"\x80-\U0010ffff.,;:!?)\]}']"
+URL += r"|(?<![A-Za-z])www\.[A-Za-z0-9.-]+[A-Za-z0-9](?:/[A-Za-z0-9_./?&=%#~+-]*[A-Za-z0-9_/])?"
+ADDRESS = r"[A-Za-z0-9_.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"  # of e-mail
+# Of Windows. The names of folders may contain blanks before a capital letter or a bracket: C:\Program Files (x86)\a.
+PATH = r"(?:\b[A-Za-z]:\\|\\\\\w)(?:(?:[^\s\\/:*?\"<>|]| (?=[A-Z(]))+\\)*[^\s\\/:*?\"<>|]*[^\s\\/:*?\"<>|.,;!)]"
+CODE = r"(?<!\w)`[^`]+`(?!\w)"
 USUAL = (CODE, URL, ADDRESS, PATH)
 
 # In the order of trial, with the number of a span at {}: a rare word, brackets of Unicode's private
@@ -44,6 +46,8 @@ class Keep:
             self._span = re.compile("|".join(f"(?:{pattern})" for pattern in filter(None, patterns)) or "(?!)")
         except re.error as error:
             raise UserError(f"--keep: no regular expression ({error})") from None
+        if self._span.groups:
+            raise UserError("--keep: write groups as (?:...), since several expressions are joined")
         self._survives = survives
 
     @cached_property

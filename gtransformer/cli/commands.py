@@ -16,9 +16,7 @@ MAP = {
         "model convert": "make a document model of a sentence model of Hugging Face or Marian",
         "export": "save a trained model for translation",
     },
-    "Translate": {
-        "translate": "translate plain text or subtitles",
-    },
+    "Translate": {"translate": "translate plain text or subtitles"},
     "Evaluate": {
         "score": "s-BLEU, d-BLEU, chrF, TER, COMET and significance",
         "contrastive": "contrastive accuracy: ContraPro, Voita et al.",

@@ -27,7 +27,9 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--items", type=Path, required=True, metavar="JSON", help="items of ctxpro or ContraPro")
     add("-t", "--target-lang", required=True, metavar="LANG", help="language of the translations")
-    texts = "a plain text for each system: a line or document for each item, whose last sentence counts"
+    texts = (
+        "a plain text for each system: a line or document for each item, whose last sentence counts"
+    )
     add("--hypotheses", nargs="+", required=True, metavar="[NAME=]FILE", help=texts)
     add("--output", type=Path, required=True, metavar="JSON", help="file to write")
     return parser

@@ -29,15 +29,8 @@ def main(argv: list[str] | None = None) -> None:
     if args.user_dir or args.configs:
         print(PACKAGE if args.user_dir else config_directory())
         return
-    found = {
-        "gtransformer": gtransformer.__version__,
-        **package_versions(),
-        "device": device_name(),
-    }
-    found |= {
-        "commit": current_commit() or "none",
-        "user-dir": PACKAGE,
-        "configs": config_directory(),
-    }
+    found = {"gtransformer": gtransformer.__version__} | package_versions()
+    found |= {"device": device_name(), "commit": current_commit() or "none"}
+    found |= {"user-dir": PACKAGE, "configs": config_directory()}
     width = max(map(len, found))
     print("\n".join(f"{name:{width}}  {value}" for name, value in found.items()))

@@ -22,7 +22,11 @@ def command_map(parts: Mapping[str, Mapping[str, str]], title: str) -> str:
     width = max(len(name) for commands in parts.values() for name in commands)
     lines = [title]
     for part, commands in parts.items():
-        lines += ["", f"{part}:", *(f"  {name:{width}}  {summary}" for name, summary in commands.items())]
+        lines += [
+            "",
+            f"{part}:",
+            *(f"  {name:{width}}  {summary}" for name, summary in commands.items()),
+        ]
     return "\n".join([*lines, "", END])
 
 
@@ -39,7 +43,9 @@ def keep_freed_memory() -> None:
     these variables only at program start.
     """
     if sys.platform == "linux" and "MALLOC_TRIM_THRESHOLD_" not in os.environ:
-        os.environ |= dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), str(2**33))
+        os.environ |= dict.fromkeys(
+            ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), str(2**33)
+        )
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
@@ -55,7 +61,11 @@ def main(argv: list[str] | None = None) -> int:
         print(f"gtransformer {gtransformer.__version__}")
         return 0
     if not words or words[0] in ("-h", "--help", "help"):
-        print(command_map(MAP, "usage: gtransformer COMMAND ...\n\nDocument-level machine translation."))
+        print(
+            command_map(
+                MAP, "usage: gtransformer COMMAND ...\n\nDocument-level machine translation."
+            )
+        )
         return 0 if words else 2
     name, rest = find(words)
     if name:
@@ -64,7 +74,11 @@ def main(argv: list[str] | None = None) -> int:
         print(command_map(LAB, "usage: gtransformer lab COMMAND ..."))
         return 0 if words[1:] else 2
     given = " ".join(words[:2])
-    near = difflib.get_close_matches(given, COMMANDS, 1) or difflib.get_close_matches(words[0], COMMANDS, 1)
+    near = difflib.get_close_matches(given, COMMANDS, 1) or difflib.get_close_matches(
+        words[0], COMMANDS, 1
+    )
     meant = f"did you mean 'gtransformer {near[0]}'? " if near else ""
-    print(f"error: '{given}' is not a command; {meant}gtransformer --help lists them", file=sys.stderr)
+    print(
+        f"error: '{given}' is not a command; {meant}gtransformer --help lists them", file=sys.stderr
+    )
     return 2

@@ -79,15 +79,9 @@ def build_parser() -> argparse.ArgumentParser:
         help="use the wordpieces of this BERT of Hugging Face for the source",
     )
     add(
-        "--normalise-punctuation",
-        action="store_true",
-        help="normalise punctuation by Moses' rules",
+        "--normalise-punctuation", action="store_true", help="normalise punctuation by Moses' rules"
     )
-    add(
-        "--overwrite",
-        action="store_true",
-        help="replace a corpus of other files or options",
-    )
+    add("--overwrite", action="store_true", help="replace a corpus of other files or options")
     add(
         "--workers",
         type=int,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
@@ -31,59 +29,31 @@ def build_parser() -> argparse.ArgumentParser:
         description="Prepare a corpus, train on it, translate its test set, score the translation.",
     )
     add = parser.add_argument
-    words = "a recipe (listed below, or a YAML file), a corpus (ted, news, europarl, or a raw corpus) "
+    words = (
+        "a recipe (listed below, or a YAML file), a corpus (ted, news, europarl, or a directory) "
+    )
     words += "and a stage: prepare, train, generate, score or all (default)"
     add("words", nargs="+", metavar="RECIPE CORPUS [STAGE]", help=words)
     model = "start from this directory of gtransformer model convert (recipes "
     model += "from_sentence_model, few_documents, short_context)"
     add("--sentence-model", type=Path, metavar="DIR", help=model)
-    add(
-        "--langs",
-        metavar="SOURCE,TARGET",
-        help="language pair, as in the file names: en,fr (default: the recipe's)",
-    )
-    add(
-        "--runs",
-        type=Path,
-        metavar="DIR",
-        help="directory of all runs (default: $GTRANSFORMER_RUNS, else runs)",
-    )
-    add(
-        "--output",
-        type=Path,
-        metavar="DIR",
-        help="directory of this run (default: RUNS/RECIPE/CORPUS)",
-    )
+    add("--langs", metavar="SOURCE,TARGET", help="as in the file names (default: the recipe's)")
+    add("--output", type=Path, metavar="DIR", help="of this run (default: runs/RECIPE/CORPUS)")
     add("--prepared", type=Path, metavar="DIR", help="use this prepared corpus")
-    add(
-        "--checkpoint",
-        type=Path,
-        metavar="FILE",
-        help="translate with this model (default: the run's)",
-    )
-    add(
-        "--split",
-        default="test",
-        choices=[*SPLITS.values()],
-        help="split to translate (default: %(default)s)",
-    )
+    add("--checkpoint", type=Path, metavar="FILE", help="translate with this model")
+    add("--split", default="test", choices=[*SPLITS.values()], help="to translate (%(default)s)")
     parser.add_changes("the recipe")
-    add(
-        "--gpus",
-        type=int,
-        metavar="N",
-        help="number of GPUs; 0: the CPU (default: all of this machine)",
-    )
+    add("--gpus", type=int, metavar="N", help="GPUs; 0: the CPU (default: all)")
     add("--dry-run", action="store_true", help="print the commands, run nothing")
     add(
         "--again",
         action="store_true",
-        help="run stages again, or with other settings; a training goes on from its last checkpoint",
+        help="run stages again; a training goes on from its last checkpoint",
     )
     return parser
 
 
-def parse(argv: list[str]) -> argparse.Namespace:
+def parse(argv: list[str] | None) -> argparse.Namespace:
     """Return the options, with ``recipe``, ``corpus`` and ``stage``."""
     parser = build_parser()
     args = parser.parse_intermixed_args(argv)
@@ -119,20 +89,14 @@ def changes_of(args: argparse.Namespace) -> list[str]:
 
 
 @cli_main
-def main(argv: list[str] | None = None) -> int | None:
-    """Run a stage, or ``all``; the first failure ends the run. Without arguments, list recipes."""
-    argv = sys.argv[1:] if argv is None else argv
-    if not argv:
-        build_parser().print_help()
-        return 2
+def main(argv: list[str] | None = None) -> None:
+    """Run a stage, or ``all``; the first failure ends the run."""
     args = parse(argv)
 
     import torch
 
     from gtransformer.run.run import make_run
 
-    if args.runs:
-        os.environ["GTRANSFORMER_RUNS"] = str(args.runs)
     changes = changes_of(args)
     run = make_run(
         args.recipe,
@@ -155,8 +119,3 @@ def main(argv: list[str] | None = None) -> int | None:
         run.all()
     if not args.dry_run:
         print(f"results: {run.directory}")
-    return None
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -46,7 +46,7 @@ def sentence_aligned(queries: Ragged, keys: Ragged) -> np.ndarray:
     starts = sentence_starts(keys)
     start = starts[queries.doc, np.minimum(queries.tag, starts.shape[1] - 1)]
     row = np.arange(queries.total)
-    begins = np.diff(queries.tag, prepend=-1) != 0
+    begins = np.diff(queries.sentence, prepend=-1) != 0
     anchors = (queries.position == 0) | (begins & (start >= 0))
     anchor = np.maximum.accumulate(np.where(anchors, row, 0))
     return _within(np.maximum(start[anchor], 0) + row - anchor, keys.doc_lengths[queries.doc])

@@ -46,8 +46,8 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             product = decoder.output_product(features, targets)
             loss, nll = fused_cross_entropy(*product, self.eps)
             of_words = {}
-            if not model.training and hasattr(self.task, "unpredicted_symbols"):
-                forced = torch.isin(targets, targets.new_tensor(self.task.unpredicted_symbols))
+            if not model.training and hasattr(self.task, "sides"):
+                forced = torch.isin(targets, targets.new_tensor(self.task.sides.unpredicted))
                 of_words = self._of_words(*product, forced, nll)
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         logs = {

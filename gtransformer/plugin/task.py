@@ -244,6 +244,8 @@ class TranslationDocTask(FairseqTask):
             loss, sample_size, logging_output = super().valid_step(counted(sample), model, criterion)
         logging_output.update({f"{ENTROPY}{name}": value for name, value in entropy.items()})
         if self.cfg.eval_bleu:
+            if model.decoder.copies is not None:  # prepared at the last validation; weights have changed since
+                model.decoder.hold_weights()
             logging_output.update(self.bleu.counts(sample, model))
         return loss, sample_size, logging_output
 

@@ -135,7 +135,7 @@ def log_entropy(logging_outputs: list[dict]) -> None:
     """Log ``entropy_PART_REACH``, mean bits over queries and layers, and ``..._flat``, that of uniform attention.
 
     Args:
-        logging_outputs: with the sums of ``models.common.entropy.measured`` under ENTROPY.
+        logging_outputs: with the sums of ``plugin.entropy.measured`` under ENTROPY.
     """
     sums: Counter[str] = Counter()
     for log in logging_outputs:

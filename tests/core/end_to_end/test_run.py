@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def test_every_stage_leaves_its_results(tmp_path: Path):
     write_corpus(tmp_path / "tiny")
     output = tmp_path / "runs"
-    line = [sys.executable, "-m", "gtransformer.cli.run", "cpu_tiny", tmp_path / "tiny", "--output", output]
+    line = [sys.executable, "-m", "gtransformer", "run", "cpu_tiny", tmp_path / "tiny", "--output", output]
     done = run_group([*line, "all"], env=environment())
     assert done.returncode == 0, done.stdout[-3000:]
     assert (output / "checkpoints" / "checkpoint_best.pt").is_file()

@@ -11,7 +11,7 @@ from fairseq.logging import metrics
 
 from gtransformer.data.batch_fields import counted, with_counted_targets
 from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
-from tests.support import pad_batch, random_document, tiny_model, trainable
+from tests.support import pad_batch, random_document, tiny_model, tiny_task, trainable
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_validation_says_what_words_cost(dictionary, sample):
     """The same by hand, <s> and language symbol left out."""
     model = trainable(tiny_model(dictionary)).double().eval()
     unpredicted = [dictionary.bos(), dictionary.index("[de]")]
-    task = Namespace(target_dictionary=dictionary, unpredicted_symbols=unpredicted)
+    task = tiny_task(dictionary, langs="en,de")
     criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1)
     logits, _ = model(**sample["net_input"])
     nll = -logits.detach().log_softmax(dim=2).gather(2, sample["target"].unsqueeze(2)).squeeze(2)

@@ -225,6 +225,8 @@ class MemoryPattern:
 
     def attend(self, q: Tensor, k: MultiheadAttention, v: None, dropout: float, relative: Tensor | None = None):
         """See ``Pattern.attend``; k and v are those of ``keys_and_values``."""
+        if relative is not None:
+            raise NotImplementedError("relative positions of a memory are not decoded")
         return by_hypothesis(self.reading.attend(k, by_group(q, self.reading.beam))).flatten(1)
 
 

@@ -45,6 +45,7 @@ def make_demonstration(args: argparse.Namespace) -> Experiment:
         corpus=DEMO,
         sizes={"documents": args.documents, "test_documents": args.test_documents},
         rows={name: Row(RECIPES[name]) for name in (RECIPES if args.compare else ["gtransformer"])},
+        seeds=[changes.pop("train.seed", 1)],
         budget={"updates": args.max_update} if args.max_update else {},
         set=changes,
     )

@@ -15,6 +15,11 @@ def test_its_options_make_an_experiment(tmp_path):
     assert experiment.settings.sizes == {"documents": 30, "test_documents": 24}
 
 
+def test_another_seed(tmp_path):
+    args = build_parser().parse_args(["--output", str(tmp_path), "--set", "train.seed=2"])
+    assert [run.seed for run in make_demonstration(args).runs] == [2]
+
+
 def test_what_it_shows(finished):
     text, numbers = summary(finished)
     assert numbers.keys() == {"sentences", "gtransformer"}

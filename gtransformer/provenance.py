@@ -28,12 +28,6 @@ def current_commit() -> str | None:
     return commit + ("+changes" if changed else "")
 
 
-def short_commit(commit: str | None) -> str:
-    """Return the abbreviated hash of a commit from :func:`current_commit`; ``+changes`` is kept."""
-    name, plus, changes = (commit or "").partition("+")
-    return name[:7] + plus + changes
-
-
 def _git(*arguments: str) -> str:
     result = subprocess.run(["git", *arguments], cwd=checkout(), capture_output=True, text=True, check=True)
     return result.stdout.strip()

@@ -49,8 +49,6 @@ COLUMNS = {
 }
 # Columns of tables of several systems, by key; without instances, which may differ between systems.
 DEFAULT_TITLES = {key: COLUMNS[key].title for key in ("s_bleu", "d_bleu", "chrf", "ter")}
-# Scores over sentences: not meaningful if a translation's number of sentences differs from its source's.
-ALIGNED = tuple(key for key, column in COLUMNS.items() if column.level == SENTENCES)
 
 
 @dataclass(frozen=True)

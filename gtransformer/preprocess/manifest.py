@@ -46,15 +46,6 @@ def noted_digests(prepared: Path) -> dict[str, str]:
     return {kind: digest(found) for kind, found in kinds.items()}
 
 
-def source_text(prepared: Path, split: str) -> str | None:
-    """Return the SHA-256 of the plain source text of a prepared split; None without a manifest."""
-    path = prepared / "manifest.json"
-    if not path.is_file():
-        return None
-    manifest = read_json(path)
-    return manifest["outputs"].get(f"text/{split}.{manifest['settings']['source_lang']}")
-
-
 def check_noted(checkpoint: Path, prepared: Path) -> None:
     """Raise UserError if a checkpoint was trained with another vocabulary than that of a prepared
     corpus.

@@ -1,4 +1,6 @@
-"""Packaging of gtransformer. Dependencies are in requirements/, the build system and tools in pyproject.toml."""
+"""Packaging of gtransformer. Dependencies are in requirements/, the build system and tools in
+pyproject.toml.
+"""
 
 import shutil
 from pathlib import Path
@@ -16,7 +18,9 @@ def requirements(name: str) -> list[str]:
 
 
 def version() -> str:
-    """The version, read from the package without importing it (an import needs its requirements)."""
+    """The version, read from the package without importing it (an import needs its
+    requirements).
+    """
     for line in (ROOT / "gtransformer" / "__init__.py").read_text(encoding="utf-8").splitlines():
         if line.startswith("__version__"):
             return line.split("=", 1)[1].strip().strip("\"'")
@@ -24,7 +28,8 @@ def version() -> str:
 
 
 class BuildWithRecipes(build_py):
-    """Copies the recipes into the package, so that they are found wherever and however it is installed.
+    """Copies the recipes into the package, so that they are found wherever and however it is
+    installed.
 
     An editable installation reads those of the checkout.
     """

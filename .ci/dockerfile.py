@@ -1,8 +1,9 @@
-"""A Dockerfile as a shell script that does the same in a fresh folder: ``python .ci/dockerfile.py FILE >script``.
+"""A Dockerfile as a shell script that does the same in a fresh folder: ``python .ci/dockerfile.py
+FILE >script``.
 
-The folder stands for the image's file system and PATH's first Python for the one that the image begins with. Lines
-COPY, RUN, ENV, ARG, WORKDIR and the last CMD are done, each RUN by a shell of its own as Docker does; another
-instruction is refused, as the script would leave it out.
+The folder stands for the image's file system and PATH's first Python for the one that the image
+begins with. Lines COPY, RUN, ENV, ARG, WORKDIR and the last CMD are done, each RUN by a shell of
+its own as Docker does; another instruction is refused, as the script would leave it out.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ def instructions(text: str) -> list[tuple[str, str]]:
 
 def copied(text: str) -> list[str]:
     """What is copied out of the context."""
-    return [name for keyword, rest in instructions(text) if keyword == "COPY" for name in shlex.split(rest)[:-1]]
+    return [
+        name
+        for keyword, rest in instructions(text)
+        if keyword == "COPY"
+        for name in shlex.split(rest)[:-1]
+    ]
 
 
 def base_image(text: str) -> str:
@@ -50,7 +56,9 @@ def as_script(text: str) -> str:
             name, _, default = rest.partition("=")
             parts.append(f"export {name}=${{{name}-{default}}}")
         elif keyword == "WORKDIR":
-            parts.append(f'mkdir -p "$FILES/"{shlex.quote(rest)} && cd "$FILES/"{shlex.quote(rest)}')
+            parts.append(
+                f'mkdir -p "$FILES/"{shlex.quote(rest)} && cd "$FILES/"{shlex.quote(rest)}'
+            )
         elif keyword == "COPY":
             *names, target = shlex.split(rest)
             parts += [_copy(name, target) for name in names]
@@ -62,10 +70,15 @@ def as_script(text: str) -> str:
 
 
 def _copy(name: str, target: str) -> str:
-    """A folder's content goes into the target, as Docker copies it; a file goes by its name into a target with /."""
+    """A folder's content goes into the target, as Docker copies it; a file goes by its name into a
+    target with /.
+    """
     source = f'"$CONTEXT/"{shlex.quote(name)}'
     place = shlex.quote(target)
-    return f"if [ -d {source} ]; then mkdir -p {place} && cp -r {source}/. {place}; else cp {source} {place}; fi"
+    return (
+        f"if [ -d {source} ]; then mkdir -p {place} && cp -r {source}/. {place}; else cp "
+        f"{source} {place}; fi"
+    )
 
 
 if __name__ == "__main__":

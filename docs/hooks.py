@@ -1,4 +1,6 @@
-"""Hooks of MkDocs: pages show pictures of exp_logs/; links to other files outside of docs/ become their names."""
+"""Hooks of MkDocs: pages show pictures of exp_logs/; links to other files outside of docs/ become
+their names.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def on_files(files: Files, config) -> Files:
 
 
 def on_page_markdown(markdown: str, page, **_) -> str:
-    """Rewrite links that leave docs/; those within it, and wrong ones, are left to MkDocs' checks."""
+    """Rewrite links that leave docs/; those within it, and wrong ones, are left to MkDocs'
+    checks.
+    """
     depth = page.file.src_uri.count("/")
 
     def link(found: re.Match) -> str:

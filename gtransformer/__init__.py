@@ -1,4 +1,6 @@
-"""G-Transformer for document-level machine translation: a fairseq plugin (``--user-dir gtransformer``)."""
+"""G-Transformer for document-level machine translation: a fairseq plugin (``--user-dir
+gtransformer``).
+"""
 
 import logging
 import sys
@@ -8,15 +10,17 @@ from gtransformer.errors import install_excepthook
 __version__ = "0.1.0"
 
 install_excepthook()
-# fairseq's speech task logs at every import that tensorboardX is missing; tensorboard is installed and suffices.
+# fairseq's speech task logs at every import that tensorboardX is missing; tensorboard is installed
+# and suffices.
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
 
 def register() -> None:
-    """Register the task, the models, the criteria and the optimizers with fairseq; a second call changes nothing.
+    """Register the task, the models, the criteria and the optimizers with fairseq; a second call
+    changes nothing.
 
-    It need not be called if fairseq was imported before, as in its commands. Importing the package is fast and imports
-    neither PyTorch nor fairseq.
+    It need not be called if fairseq was imported before, as in its commands. Importing the package
+    is fast and imports neither PyTorch nor fairseq.
 
     Raises:
         ImportError: PyTorch or fairseq cannot be used; the message names what to install.

@@ -14,18 +14,24 @@ from contextlib import contextmanager
 
 from gtransformer.installation import as_typed
 
-BY_A_PROCESS = re.compile(r"^gtransformer\.errors\.UserError: (.+)", re.MULTILINE)  # of several, in its traceback
+BY_A_PROCESS = re.compile(
+    r"^gtransformer\.errors\.UserError: (.+)", re.MULTILINE
+)  # of several, in its traceback
 
 
 class UserError(Exception):
-    """An error that the user can correct; the message states the problem, its location and the remedy."""
+    """An error that the user can correct; the message states the problem, its location and the
+    remedy.
+    """
 
 
 def cli_main(main: Callable[..., int | None]) -> Callable[..., int]:
-    """Wrap a command's ``main(argv=None)``: errors that a user can correct become one line on stderr and exit status 1.
+    """Wrap a command's ``main(argv=None)``: errors that a user can correct become one line on
+    stderr and exit status 1.
 
-    An interrupt exits with 130 and a closed output pipe with 141, as shells expect, without a traceback. SIGTERM and
-    SIGHUP are interrupts, so that no started program and no temporary file is left.
+    An interrupt exits with 130 and a closed output pipe with 141, as shells expect, without a
+    traceback. SIGTERM and SIGHUP are interrupts, so that no started program and no temporary file
+    is left.
     """
 
     @functools.wraps(main)
@@ -59,16 +65,22 @@ def check_counts(args: argparse.Namespace, *names: str) -> None:
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise KeyboardInterrupt, in the main thread, where Python handles signals.
+    """Let SIGTERM and SIGHUP raise KeyboardInterrupt, in the main thread, where Python handles
+    signals.
 
-    Signals with other handlers are not changed: ``nohup`` ignores SIGHUP, and a calling program may have handlers.
+    Signals with other handlers are not changed: ``nohup`` ignores SIGHUP, and a calling program may
+    have handlers.
     """
 
     def interrupt(number: int, _frame: object) -> None:
         raise KeyboardInterrupt(signal.Signals(number).name)
 
     main = threading.current_thread() is threading.main_thread()
-    names = [name for name in (signal.SIGTERM, signal.SIGHUP) if main and signal.getsignal(name) == signal.SIG_DFL]
+    names = [
+        name
+        for name in (signal.SIGTERM, signal.SIGHUP)
+        if main and signal.getsignal(name) == signal.SIG_DFL
+    ]
     for name in names:
         signal.signal(name, interrupt)
     try:
@@ -90,16 +102,22 @@ def explain(error: BaseException | None) -> str | None:
             return str(error)
         if isinstance(error, ModuleNotFoundError) and error.name in ("fairseq", "omegaconf"):
             return "this needs fairseq, an extra: pip install -e '.[train]'"
-        if type(error).__name__ == "ProcessRaisedException" and (found := BY_A_PROCESS.findall(str(error))):
+        if type(error).__name__ == "ProcessRaisedException" and (
+            found := BY_A_PROCESS.findall(str(error))
+        ):
             return found[-1]
-        if isinstance(error, OSError) and (error.filename is not None or str(error).startswith("Model file not found")):
+        if isinstance(error, OSError) and (
+            error.filename is not None or str(error).startswith("Model file not found")
+        ):
             return str(error)
         error = error.__cause__ or error.__context__
     return None
 
 
 def install_excepthook() -> None:
-    """Let fairseq's commands report user errors in one line, with exit status 1 and no traceback."""
+    """Let fairseq's commands report user errors in one line, with exit status 1 and no
+    traceback.
+    """
     previous = sys.excepthook
     if getattr(previous, "reports_user_errors", False):
         return

@@ -22,7 +22,9 @@ COMPRESSED = (".xz", ".gz")  # suffixes of files that are decompressed when they
 
 
 def open_bytes(path: str | Path) -> BinaryIO:
-    """Open a file for reading bytes, decompressing ``.xz`` and ``.gz``. Raises UserError if it cannot be opened."""
+    """Open a file for reading bytes, decompressing ``.xz`` and ``.gz``. Raises UserError if it
+    cannot be opened.
+    """
     path = Path(path)
     try:
         if path.suffix == ".xz":
@@ -39,8 +41,8 @@ def open_bytes(path: str | Path) -> BinaryIO:
 def read_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file. All text files are read by this function.
 
-    A line ends at ``\\n`` or ``\\r\\n``, which are removed, as is a byte order mark. Raises UserError, naming file and
-    line, for bytes that are not UTF-8.
+    A line ends at ``\\n`` or ``\\r\\n``, which are removed, as is a byte order mark. Raises
+    UserError, naming file and line, for bytes that are not UTF-8.
     """
     with open_bytes(path) as stream:
         yield from decode_lines(stream, path)
@@ -55,32 +57,41 @@ def decode_lines(stream: Iterable[bytes], name: str | Path) -> Iterator[str]:
             yield line.rstrip(b"\r\n").decode("utf-8")
         except UnicodeDecodeError as error:
             raise UserError(
-                f"{name}, line {number}: byte 0x{error.object[error.start]:02x} at column {error.start + 1} is not "
+                f"{name}, line {number}: byte 0x{error.object[error.start]:02x} at column "
+                f"{error.start + 1} is not "
                 "UTF-8; convert the file to UTF-8"
             ) from None
 
 
 def check_output(path: str | Path, inputs: Iterable[str | Path | None] = ()) -> None:
-    """Raise UserError for a directory, and for a file that is read (``inputs``; None is passed over); for use before
-    long work.
+    """Raise UserError for a directory, and for a file that is read (``inputs``; None is passed
+    over); for use before long work.
     """
     if Path(path).is_dir():
         raise UserError(f"{path}: is a directory; name a file")
-    if Path(path).is_file() and any(Path(one).is_file() and Path(one).samefile(path) for one in filter(None, inputs)):
-        raise UserError(f"{path}: is read, and the results would replace it; name another file for them")
+    if Path(path).is_file() and any(
+        Path(one).is_file() and Path(one).samefile(path) for one in filter(None, inputs)
+    ):
+        raise UserError(
+            f"{path}: is read, and the results would replace it; name another file for them"
+        )
 
 
 def is_replaceable(path: str | Path) -> bool:
-    """Return whether another file may replace ``path``: a regular file, or none yet; not a device, pipe or stream."""
+    """Return whether another file may replace ``path``: a regular file, or none yet; not a device,
+    pipe or stream.
+    """
     path = Path(path)
     return path.is_file() or not path.exists()
 
 
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
-    """Write a temporary file next to ``path`` and rename it at the end; after an error or interrupt neither is left.
+    """Write a temporary file next to ``path`` and rename it at the end; after an error or interrupt
+    neither is left.
 
-    The target of a symbolic link is replaced. Devices and the like (not ``is_replaceable``) are written directly.
+    The target of a symbolic link is replaced. Devices and the like (not ``is_replaceable``) are
+    written directly.
     """
     path = Path(path)
     check_output(path)
@@ -121,7 +132,9 @@ def read_json(path: str | Path) -> Any:
 
 
 def read_record(path: str | Path) -> dict[str, Any]:
-    """Return the content of a JSON file of facts about some work; empty if it is missing or damaged."""
+    """Return the content of a JSON file of facts about some work; empty if it is missing or
+    damaged.
+    """
     try:
         record = read_json(path)
     except UserError:
@@ -135,7 +148,9 @@ def digest(value: Any) -> str:
 
 
 def sha256(path: str | Path) -> str | None:
-    """Return the hexadecimal SHA-256 of a file's bytes on disk; None for a pipe, whose bytes are gone."""
+    """Return the hexadecimal SHA-256 of a file's bytes on disk; None for a pipe, whose bytes are
+    gone.
+    """
     if Path(path).is_fifo():
         return None
     digest = hashlib.sha256()

@@ -10,11 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
-INSTALLED = PACKAGE / "configs"  # setup.py copies them here; in a checkout they are next to the package
+INSTALLED = (
+    PACKAGE / "configs"
+)  # setup.py copies them here; in a checkout they are next to the package
 
 
 def checkout() -> Path | None:
-    """Return the root of the checkout that the package runs from; None if it is installed without one."""
+    """Return the root of the checkout that the package runs from; None if it is installed without
+    one.
+    """
     return None if INSTALLED.is_dir() else PACKAGE.parent
 
 
@@ -44,5 +48,7 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def as_typed(text: str) -> str:
-    """Return a text with extras in the form for pip: ``.[bert]`` in a checkout, else ``gtransformer[bert]``."""
+    """Return a text with extras in the form for pip: ``.[bert]`` in a checkout, else
+    ``gtransformer[bert]``.
+    """
     return text if checkout() else text.replace("pip install -e '.[", "pip install 'gtransformer[")

@@ -11,12 +11,15 @@ from gtransformer.errors import UserError
 
 
 def import_transformers() -> ModuleType:
-    """Import Hugging Face transformers. Raises UserError, with the install command, if it is missing."""
+    """Import Hugging Face transformers. Raises UserError, with the install command, if it is
+    missing.
+    """
     try:
         import transformers
     except ImportError:
         raise UserError(
-            "models of Hugging Face need the package transformers, an extra: pip install -e '.[bert]'"
+            "models of Hugging Face need the package transformers, an extra: pip install -e "
+            "'.[bert]'"
         ) from None
     return transformers
 
@@ -28,28 +31,39 @@ def read_wordpiece_tokeniser(folder: str | Path):
     """
     transformers = import_transformers()
     if not Path(folder).is_dir():
-        raise UserError(f"{folder}: no such directory; it should hold a BERT as Hugging Face's transformers saves it")
+        raise UserError(
+            f"{folder}: no such directory; it should hold a BERT as Hugging Face's transformers "
+            "saves it"
+        )
     files = "tokenizer.json", "vocab.txt"
     # transformers 5 would make one from special tokens only.
     if not any((Path(folder) / name).is_file() for name in files):
-        raise UserError(f"{folder}: no tokeniser of a BERT ({' or '.join(files)}); save it there with save_pretrained")
+        raise UserError(
+            f"{folder}: no tokeniser of a BERT ({' or '.join(files)}); save it there with "
+            "save_pretrained"
+        )
     try:
         return transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # the library raises what its parsers raise
-        raise UserError(f"{folder}: no tokeniser of a BERT ({str(error).splitlines()[0]})") from None
+        raise UserError(
+            f"{folder}: no tokeniser of a BERT ({str(error).splitlines()[0]})"
+        ) from None
 
 
 def import_user_dir(folder: str | Path | None) -> None:
     """Import the code of a user-dir, unless it is None or has been imported.
 
-    fairseq's own parsers import only the user-dir on the command line of the process. Raises UserError if there is no
-    such folder.
+    fairseq's own parsers import only the user-dir on the command line of the process. Raises
+    UserError if there is no such folder.
     """
     if folder is None:
         return
     folder = Path(folder).absolute()
     if not (folder / "__init__.py").is_file():
-        raise UserError(f"--user-dir {folder}: no __init__.py there; give the folder that holds the system's code")
+        raise UserError(
+            f"--user-dir {folder}: no __init__.py there; give the folder that holds the system's "
+            "code"
+        )
     if folder.name not in sys.modules:
         sys.path.insert(0, str(folder.parent))
         importlib.import_module(folder.name)

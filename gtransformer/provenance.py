@@ -15,21 +15,28 @@ PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "sacremoses", "subword-nmt", 
 
 
 def current_commit() -> str | None:
-    """Return the commit of this package's checkout, with ``+changes`` if tracked files differ from it.
+    """Return the commit of this package's checkout, with ``+changes`` if tracked files differ from
+    it.
 
-    None if the package is installed without its checkout, if nothing is committed yet, or if there is no git.
+    None if the package is installed without its checkout, if nothing is committed yet, or if there
+    is no git.
     """
     if checkout() is None:
         return None
     try:
-        commit, changed = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "--untracked-files=no")
+        commit, changed = (
+            _git("rev-parse", "HEAD"),
+            _git("status", "--porcelain", "--untracked-files=no"),
+        )
     except (OSError, subprocess.CalledProcessError):
         return None
     return commit + ("+changes" if changed else "")
 
 
 def _git(*arguments: str) -> str:
-    result = subprocess.run(["git", *arguments], cwd=checkout(), capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        ["git", *arguments], cwd=checkout(), capture_output=True, text=True, check=True
+    )
     return result.stdout.strip()
 
 
@@ -42,7 +49,8 @@ def provenance(name: str, argv: Sequence[str] | None) -> dict:
     """Return ``command``, ``commit``, ``versions`` and ``date`` of a result.
 
     Args:
-        name: of the running command, as ``score`` or ``lab cxmi``, or the start of another program's command line.
+        name: of the running command, as ``score`` or ``lab cxmi``, or the start of another
+            program's command line.
         argv: its arguments; None: this process's.
     """
     start = name if name.startswith("python ") else f"gtransformer {name}"

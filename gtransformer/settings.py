@@ -1,7 +1,7 @@
 """YAML files of users, and values after ``--set``: read by PyYAML, with types checked by OmegaConf.
 
-A schema is a dataclass: a field's name, with dashes, is a key; without a default it is required. Numbers are PyYAML's:
-5e-4 is a string, so that options are passed on as written.
+A schema is a dataclass: a field's name, with dashes, is a key; without a default it is required.
+Numbers are PyYAML's: 5e-4 is a string, so that options are passed on as written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def dashed(name: str) -> str:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML file with a mapping. Raise UserError if it is missing, no YAML, or holds something else."""
+    """Read a YAML file with a mapping. Raise UserError if it is missing, no YAML, or holds
+    something else.
+    """
     text = "\n".join(read_lines(path))
     try:
         content = yaml.safe_load(text)
@@ -37,12 +39,16 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def read_settings(path: Path, schema: type[Schema]) -> Schema:
-    """Read a file's settings. Raise UserError for unknown or missing keys and for values of another type."""
+    """Read a file's settings. Raise UserError for unknown or missing keys and for values of another
+    type.
+    """
     return typed(read_yaml(path), schema, str(path))
 
 
 def read_value(text: str) -> Any:
-    """Read a value of the command line like one of a file; return ``text`` itself if it is not YAML."""
+    """Read a value of the command line like one of a file; return ``text`` itself if it is not
+    YAML.
+    """
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
@@ -50,7 +56,9 @@ def read_value(text: str) -> Any:
 
 
 def typed(entries: dict[str, Any], schema: type[Schema], where: str) -> Schema:
-    """Return settings in the form of a schema. Raise UserError, which begins with ``where``, if they do not fit it."""
+    """Return settings in the form of a schema. Raise UserError, which begins with ``where``, if
+    they do not fit it.
+    """
     values = {key.replace("-", "_"): value for key, value in entries.items()}
     try:
         return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(schema), values))

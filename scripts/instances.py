@@ -1,8 +1,9 @@
-"""Cut tokenised documents into instances: scripts/instances.py IN.en IN.de OUT.en OUT.de [TOKENS] [SENTENCES]
+"""Cut tokenised documents into instances: scripts/instances.py IN.en IN.de OUT.en OUT.de [TOKENS]
+[SENTENCES]
 
-A line is a sentence; an empty line begins a document. An instance, ``<s> a b </s> <s> c </s>``, stays below TOKENS
-(512), each sentence counting the longer of its sides and two, and has at most SENTENCES (1000) sentences (Bao et al.
-2021).
+A line is a sentence; an empty line begins a document. An instance, ``<s> a b </s> <s> c </s>``,
+stays below TOKENS (512), each sentence counting the longer of its sides and two, and has at most
+SENTENCES (1000) sentences (Bao et al. 2021).
 """
 
 import sys

@@ -15,7 +15,9 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
 def skip_without_transformers() -> None:
-    """Skip the test where the optional extra is not installed; the package is the first to import it."""
+    """Skip the test where the optional extra is not installed; the package is the first to import
+    it.
+    """
     if importlib.util.find_spec("transformers") is None:
         pytest.skip("the optional extra [bert] is not installed")
 
@@ -43,4 +45,6 @@ def save_bert(folder: Path, words: list[str] | None = None, **options) -> None:
             parameter.add_(0.3 * torch.randn_like(parameter))  # its own initialisation is narrow
     model.save_pretrained(folder)
     (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
-    transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True).save_pretrained(folder)
+    transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True).save_pretrained(
+        folder
+    )

@@ -24,16 +24,21 @@ from tests.support import ROOT
 
 USER_DIR = str(ROOT / "gtransformer")
 SMALL = (
-    "--arch gtransformer_mini --encoder-embed-dim 64 --decoder-embed-dim 64 --encoder-ffn-embed-dim 128 "
-    "--decoder-ffn-embed-dim 128 --encoder-layers 2 --decoder-layers 2 --encoder-ctxlayers 1 --decoder-ctxlayers 1 "
+    "--arch gtransformer_mini --encoder-embed-dim 64 --decoder-embed-dim 64 "
+    "--encoder-ffn-embed-dim 128 "
+    "--decoder-ffn-embed-dim 128 --encoder-layers 2 --decoder-layers 2 --encoder-ctxlayers 1 "
+    "--decoder-ctxlayers 1 "
     "--cross-ctxlayers 1 --share-all-embeddings --dropout 0"
 ).split()
 TRAINING = (
-    "--task translation_doc --source-lang en --target-lang de --langs en,de --criterion label_smoothed_cross_entropy "
+    "--task translation_doc --source-lang en --target-lang de --langs en,de --criterion "
+    "label_smoothed_cross_entropy "
     "--optimizer adam --lr-scheduler inverse_sqrt --cpu --no-progress-bar --log-format simple "
     "--log-interval 1 --num-workers 0 --seed 1"
 ).split()
-GENERATION = "--task translation_doc --source-lang en --target-lang de --langs en,de --cpu --beam 3".split()
+GENERATION = (
+    "--task translation_doc --source-lang en --target-lang de --langs en,de --cpu --beam 3".split()
+)
 
 
 def environment(**extra: str) -> dict[str, str]:
@@ -44,22 +49,36 @@ def environment(**extra: str) -> dict[str, str]:
 
 def line(command: str, *arguments) -> list[str]:
     """The command line of ``fairseq-{command}`` in a process of its own."""
-    return [sys.executable, "-m", f"fairseq_cli.{command}", *map(str, arguments), "--user-dir", USER_DIR]
+    return [
+        sys.executable,
+        "-m",
+        f"fairseq_cli.{command}",
+        *map(str, arguments),
+        "--user-dir",
+        USER_DIR,
+    ]
 
 
 def run_here(module: str, *arguments) -> tuple[int, str]:
-    """Do what ``python -m MODULE`` does, in this process: the exit status, and output, errors and log in one text."""
+    """Do what ``python -m MODULE`` does, in this process: the exit status, and output, errors and
+    log in one text.
+    """
     output = io.StringIO()
     handler, level = logging.StreamHandler(output), logging.root.level
     handler.setFormatter(logging.Formatter("%(name)s | %(message)s"))
-    # fairseq keeps the best validation loss here; in a process of its own a training begins without.
+    # fairseq keeps the best validation loss here; in a process of its own a training begins
+    # without.
     vars(checkpoint_utils.save_checkpoint).pop("best", None)
-    logging.getLogger("gtransformer.plugin").setLevel(logging.NOTSET)  # gtransformer export leaves it higher
+    logging.getLogger("gtransformer.plugin").setLevel(
+        logging.NOTSET
+    )  # gtransformer export leaves it higher
     with (
         pytest.MonkeyPatch.context() as patch, redirect_stdout(output), redirect_stderr(output),
         warnings.catch_warnings(),
     ):  # fmt: skip
-        warnings.simplefilter("ignore", RuntimeWarning)  # runpy's, of modules that are imported already
+        warnings.simplefilter(
+            "ignore", RuntimeWarning
+        )  # runpy's, of modules that are imported already
         patch.setattr(sys, "argv", [module, *map(str, arguments)])
         patch.setattr(logging.root, "handlers", [handler])
         logging.root.setLevel(logging.INFO)
@@ -85,7 +104,9 @@ def run(command: str, *arguments, status: int = 0) -> str:
 
 
 def run_alone(command: str, *arguments) -> str:
-    """Run ``fairseq-{command}`` in a process of its own, as it must be where it starts further ones."""
+    """Run ``fairseq-{command}`` in a process of its own, as it must be where it starts further
+    ones.
+    """
     done = run_group(line(command, *arguments), env=environment())
     assert done.returncode == 0, done.stdout[-3000:]
     return done.stdout
@@ -93,14 +114,24 @@ def run_alone(command: str, *arguments) -> str:
 
 def short_training(copy_corpus: Path, save: Path, *options) -> list:
     """The command, and its arguments, that trains 24 updates on the copy corpus."""
-    short = ["--max-tokens=500", "--max-update=24", "--lr=0.002", "--warmup-updates=5", "--no-epoch-checkpoints"]
+    short = [
+        "--max-tokens=500",
+        "--max-update=24",
+        "--lr=0.002",
+        "--warmup-updates=5",
+        "--no-epoch-checkpoints",
+    ]
     return ["train", copy_corpus / "bin", *TRAINING, *SMALL, *short, f"--save-dir={save}", *options]
 
 
 def kill_at(words: str, command: str, *arguments) -> str:
-    """Start ``fairseq-{command}`` and kill -9 it as soon as a line has these words; its output as far as that line."""
+    """Start ``fairseq-{command}`` and kill -9 it as soon as a line has these words; its output as
+    far as that line.
+    """
     output = ""
-    with Popen(line(command, *arguments), stdout=PIPE, stderr=STDOUT, text=True, env=environment()) as process:
+    with Popen(
+        line(command, *arguments), stdout=PIPE, stderr=STDOUT, text=True, env=environment()
+    ) as process:
         for text in process.stdout:
             output += text
             if words in text:
@@ -125,18 +156,27 @@ def losses(output: str) -> dict[int, float]:
 
 
 def write_copy_corpus(folder: Path, words: int, most: int = 4, **documents: int) -> None:
-    """Instances whose target repeats the source: 3 sentences of 1 to ``most`` words; ``documents``: number by split."""
+    """Instances whose target repeats the source: 3 sentences of 1 to ``most`` words; ``documents``:
+    number by split.
+    """
     draw = random.Random(1)
     folder.mkdir(parents=True, exist_ok=True)
     for split, count in documents.items():
         lines = []
         for _ in range(count):
             sentences = [draw.sample(range(words), k=draw.randint(1, most)) for _ in range(3)]
-            lines.append(" ".join(f"<s> {' '.join(f'w{i}' for i in sentence)} </s>" for sentence in sentences) + "\n")
+            lines.append(
+                " ".join(
+                    f"<s> {' '.join(f'w{i}' for i in sentence)} </s>" for sentence in sentences
+                )
+                + "\n"
+            )
         for lang in ("en", "de"):
             (folder / f"{split}.{lang}").write_text("".join(lines), encoding="utf-8")
     symbols = [*(f"w{i}" for i in range(words)), "[en]", "[de]", "<mask>"]
-    (folder / "dict.txt").write_text("".join(f"{symbol} 1\n" for symbol in symbols), encoding="utf-8")
+    (folder / "dict.txt").write_text(
+        "".join(f"{symbol} 1\n" for symbol in symbols), encoding="utf-8"
+    )
 
 
 def binarise(folder: Path, *options) -> str:
@@ -145,6 +185,7 @@ def binarise(folder: Path, *options) -> str:
     splits = [f"--{name}pref={folder / name}" for name in present]
     return run(
         "preprocess", "--task=translation_doc", "--source-lang=en", "--target-lang=de", *splits,
-        f"--srcdict={folder / 'dict.txt'}", "--joined-dictionary", f"--destdir={folder / 'bin'}", "--workers=2",
+        f"--srcdict={folder / 'dict.txt'}", "--joined-dictionary", f"--destdir={folder / 'bin'}",
+        "--workers=2",
         *options,
     )  # fmt: skip

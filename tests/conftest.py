@@ -26,7 +26,9 @@ def one_thread_and_fixed_seed():
 
 @pytest.fixture(scope="session")
 def saved_model(tmp_path_factory):
-    """A model directory; beside it lie the ``prepared`` corpus and the ``checkpoint.pt`` that it was made of."""
+    """A model directory; beside it lie the ``prepared`` corpus and the ``checkpoint.pt`` that it
+    was made of.
+    """
     return make_model(tmp_path_factory.mktemp("saved"))
 
 
@@ -58,6 +60,8 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_runtest_logreport(report):
-    """Show a failure when it happens, not only at the end: a run that is cut off has told what it knew."""
+    """Show a failure when it happens, not only at the end: a run that is cut off has told what it
+    knew.
+    """
     if report.failed and not os.environ.get("PYTEST_XDIST_WORKER"):
         print(f"\nFAILED {report.nodeid} ({report.when})\n{report.longreprtext}", flush=True)

@@ -1,4 +1,6 @@
-"""Decoding by a full pass over the prefix at every step: what decoding with caches is compared to."""
+"""Decoding by a full pass over the prefix at every step: what decoding with caches is compared
+to.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,22 @@ class FullPasses:
     def __init__(self, decoder, memory: Memory, beam: int):
         self.decoder, self.memory, self.beam = decoder, memory, beam
         self.vocabulary = len(decoder.output_projection.weight)
-        documents = torch.arange(memory.layout.batch) if memory.documents is None else memory.documents
+        documents = (
+            torch.arange(memory.layout.batch) if memory.documents is None else memory.documents
+        )
         self.rows = documents  # of each hypothesis
         self.read = [documents.new_zeros(0)] * len(documents)
 
     def step(self, tokens: Tensor, tags: np.ndarray | None) -> Tensor:
-        self.read = [torch.cat([one, token]) for one, token in zip(self.read, tokens.split(1), strict=True)]
-        return torch.cat([self.states(one, document)[-1:] for one, document in zip(self.read, self.rows, strict=True)])
+        self.read = [
+            torch.cat([one, token]) for one, token in zip(self.read, tokens.split(1), strict=True)
+        ]
+        return torch.cat(
+            [
+                self.states(one, document)[-1:]
+                for one, document in zip(self.read, self.rows, strict=True)
+            ]
+        )
 
     def states(self, tokens: Tensor, document: Tensor) -> Tensor:
         """Top states of a prefix."""
@@ -41,7 +52,9 @@ class FullPasses:
 
     def begin_at(self, groups: np.ndarray, lengths: np.ndarray) -> None:
         self.reorder(torch.from_numpy((groups[:, None] * self.beam + np.arange(self.beam)).ravel()))
-        self.read = [one[:length] for one, length in zip(self.read, lengths.repeat(self.beam), strict=True)]
+        self.read = [
+            one[:length] for one, length in zip(self.read, lengths.repeat(self.beam), strict=True)
+        ]
 
     def logits(self, features: Tensor) -> Tensor:
         return self.decoder.output_layer(features)
@@ -58,12 +71,15 @@ def use_caches(model, caches: bool) -> None:
     for name in ("begin", "independent_sentences"):
         vars(model.decoder).pop(name, None)
     if not caches:
-        model.decoder.independent_sentences = lambda memory: False  # nothing begins in the middle of a document
+        model.decoder.independent_sentences = lambda memory: (
+            False
+        )  # nothing begins in the middle of a document
         model.decoder.begin = lambda memory, beam: FullPasses(model.decoder, memory, beam)
 
 
 def step_by_step(decoder, prefixes: Tensor, memory: Memory, state: dict, beam: int = 1) -> Tensor:
-    """Logits (hypotheses, vocabulary) of the last tokens; the state of decoding is kept in ``state``.
+    """Logits (hypotheses, vocabulary) of the last tokens; the state of decoding is kept in
+    ``state``.
 
     ``prefixes``: (hypotheses, length) int64, of which the last tokens are new.
     """

@@ -29,8 +29,8 @@ INVISIBLE = ("", "", "   ", "\u200b", "\x07\x08", "\u00a0\u2003", "\r")
 
 
 def hard_lines(lines: int, longest: int, long_sentence: int, seed: int = 1) -> list[str]:
-    """So many lines: documents of 1 to ``longest`` lines, marks and blank lines (also several) between them, strange
-    lines among plain ones, and one sentence of ``long_sentence`` words.
+    """So many lines: documents of 1 to ``longest`` lines, marks and blank lines (also several)
+    between them, strange lines among plain ones, and one sentence of ``long_sentence`` words.
     """
     draw = random.Random(seed)
 
@@ -39,7 +39,10 @@ def hard_lines(lines: int, longest: int, long_sentence: int, seed: int = 1) -> l
             return draw.choice(STRANGE)
         return " ".join(draw.choices(WORDS["en"], k=draw.randint(1, 12)))
 
-    documents = [[sentence() for _ in range(longest)], [" ".join(draw.choices(WORDS["en"], k=long_sentence))]]
+    documents = [
+        [sentence() for _ in range(longest)],
+        [" ".join(draw.choices(WORDS["en"], k=long_sentence))],
+    ]
     documents += [[text] for text in STRANGE]
     result: list[str] = []
     while len(result) < lines:

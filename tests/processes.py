@@ -8,12 +8,21 @@ import subprocess
 import time
 from collections.abc import Callable
 
-STREAMS = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "start_new_session": True}
+STREAMS = {
+    "stdout": subprocess.PIPE,
+    "stderr": subprocess.STDOUT,
+    "text": True,
+    "start_new_session": True,
+}
 
 
 def run_group(command: list, timeout: float = 560, **options) -> subprocess.CompletedProcess:
-    """Run a program to its end; output and errors come through one pipe. After the timeout its group is killed."""
-    with subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, **STREAMS, **options) as process:
+    """Run a program to its end; output and errors come through one pipe. After the timeout its
+    group is killed.
+    """
+    with subprocess.Popen(
+        list(map(str, command)), stdin=subprocess.DEVNULL, **STREAMS, **options
+    ) as process:
         try:
             output, _ = process.communicate(timeout=timeout)
         except BaseException:
@@ -23,7 +32,9 @@ def run_group(command: list, timeout: float = 560, **options) -> subprocess.Comp
 
 
 def interrupt_when(ready: Callable[[], bool], command: list, **options) -> str:
-    """End a program by SIGTERM as soon as something is ready, and return its output. It must end with status 130."""
+    """End a program by SIGTERM as soon as something is ready, and return its output. It must end
+    with status 130.
+    """
     with subprocess.Popen(list(map(str, command)), **STREAMS, **options) as process:
         try:
             while not ready():

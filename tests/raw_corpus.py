@@ -11,18 +11,27 @@ from gtransformer.cli.prepare import main
 from gtransformer.preprocess.corpus import document_lines
 
 WORDS = {
-    "en": "the a house houses garden it is was very old new and Berlin Anna saw sees green light lights red of".split(),
-    "de": "das der ein Haus Häuser Garten es ist war sehr alt neu und Berlin Anna sah sieht grünes Licht rotes".split(),
+    "en": (
+        "the a house houses garden it is was very old new and Berlin Anna saw sees green light "
+        "lights red of"
+    ).split(),
+    "de": (
+        "das der ein Haus Häuser Garten es ist war sehr alt neu und Berlin Anna sah sieht grünes "
+        "Licht rotes"
+    ).split(),
 }
 
 
 def sentence(lang: str, draw: random.Random) -> str:
     words = [draw.choice(WORDS[lang]) for _ in range(draw.randint(2, 14))]
-    return f"{words[0][0].upper()}{' '.join(words)[1:]}{draw.choice(['.', '!', '?', ', [de].', ' (so).'])}"
+    end = draw.choice([".", "!", "?", ", [de].", " (so)."])
+    return f"{words[0][0].upper()}{' '.join(words)[1:]}{end}"
 
 
 def write_moses_files(folder: Path, source: str = "en", target: str = "de") -> None:
-    """Write what splits text by Moses' rules: a manifest, truecasers and BPE codes that hardly change anything."""
+    """Write what splits text by Moses' rules: a manifest, truecasers and BPE codes that hardly
+    change anything.
+    """
     settings = {"source_lang": source, "target_lang": target}
     (folder / "manifest.json").write_text(json.dumps({"settings": settings}), encoding="utf-8")
     (folder / "bpe.codes").write_text("#version: 0.2\nq q</w>\n", encoding="utf-8")
@@ -38,7 +47,9 @@ def write_documents(path: Path, documents: Iterable[Iterable[str]]) -> Path:
 
 
 def make_raw(folder: Path, documents: dict[str, int], seed: int = 1) -> Path:
-    """Write a raw corpus with empty sides, carriage returns and over-long sentences here and there."""
+    """Write a raw corpus with empty sides, carriage returns and over-long sentences here and
+    there.
+    """
     draw = random.Random(seed)
     folder.mkdir(parents=True)
     for split, number in documents.items():
@@ -53,7 +64,9 @@ def make_raw(folder: Path, documents: dict[str, int], seed: int = 1) -> Path:
                 if (document, position) in ((1, 2), (0, 2)):
                     pair |= {"en": "\u200b"} if document else {"en": "", "de": " "}
                 if (document, position) == (2, 2):
-                    pair = {lang: " ".join(sentence(lang, draw) for _ in range(50)) for lang in lines}
+                    pair = {
+                        lang: " ".join(sentence(lang, draw) for _ in range(50)) for lang in lines
+                    }
                 if (document, position) == (3, 1):
                     pair["en"] = pair["en"].replace(" ", "\r", 1) + "\r"
                 for lang in lines:

@@ -1,4 +1,6 @@
-"""A tiny model directory with all its parts, made in seconds without training: its weights are random."""
+"""A tiny model directory with all its parts, made in seconds without training: its weights are
+random.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,20 @@ from gtransformer.preprocess.moses import Moses, learn_truecaser
 from gtransformer.translation.options import SearchOptions
 
 WORDS = {
-    "en": "the old house dog sleeps near a river and Mary finds her red book under two trees .".split(),
-    "de": "das alte Haus Hund schläft an einem Fluss und Maria findet ihr rotes Buch unter zwei Bäumen .".split(),
+    "en": (
+        "the old house dog sleeps near a river and Mary finds her red book under two trees ."
+    ).split(),
+    "de": (
+        "das alte Haus Hund schläft an einem Fluss und Maria findet ihr rotes Buch unter zwei "
+        "Bäumen ."
+    ).split(),
 }
 SIZES = (
-    "--arch gtransformer_mini --encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-ffn-embed-dim 24 "
+    "--arch gtransformer_mini --encoder-embed-dim 16 --decoder-embed-dim 16 "
+    "--encoder-ffn-embed-dim 24 "
     "--decoder-ffn-embed-dim 24 --encoder-layers 2 --decoder-layers 2 --encoder-attention-heads 2 "
-    "--decoder-attention-heads 2 --encoder-ctxlayers 1 --decoder-ctxlayers 1 --cross-ctxlayers 1 --dropout 0"
+    "--decoder-attention-heads 2 --encoder-ctxlayers 1 --decoder-ctxlayers 1 --cross-ctxlayers 1 "
+    "--dropout 0"
 ).split()
 # The source has to outweigh the previous word, or all sentences would come out alike.
 SCALES = {
@@ -39,7 +48,9 @@ MAX_INSTANCE_TOKENS = 60
 
 
 def make_prepared(folder: Path) -> Path:
-    """What of a prepared corpus a model directory needs: truecasers, BPE codes, dictionary, manifest."""
+    """What of a prepared corpus a model directory needs: truecasers, BPE codes, dictionary,
+    manifest.
+    """
     draw = random.Random(5)
     (folder / "bin").mkdir(parents=True)
     lines: dict[str, list[str]] = {}
@@ -50,8 +61,13 @@ def make_prepared(folder: Path) -> Path:
         lines[lang] = Moses(lang, truecaser).truecase(tokenised)
     learn_codes([line for lang in WORDS for line in lines[lang]], folder / "bpe.codes", 60)
     for lang in WORDS:
-        instances = [instance_line([line]) for line in Moses(lang, codes=folder / "bpe.codes").subwords(lines[lang])]
-        (folder / f"instances.{lang}").write_text("".join(f"{line}\n" for line in instances), encoding="utf-8")
+        instances = [
+            instance_line([line])
+            for line in Moses(lang, codes=folder / "bpe.codes").subwords(lines[lang])
+        ]
+        (folder / f"instances.{lang}").write_text(
+            "".join(f"{line}\n" for line in instances), encoding="utf-8"
+        )
     counts = count_words([folder / f"instances.{lang}" for lang in WORDS])
     for lang in WORDS:
         write_dictionary(counts, list(WORDS), folder / "bin" / f"dict.{lang}.txt")
@@ -66,20 +82,34 @@ def make_prepared(folder: Path) -> Path:
 
 def training_arguments(prepared: Path, *more: str) -> Namespace:
     """fairseq-train's arguments; ``more``: further options."""
-    line = [str(prepared / "bin"), "--task", "translation_doc", "--source-lang", "en", "--target-lang", "de"]
+    line = [
+        str(prepared / "bin"),
+        "--task",
+        "translation_doc",
+        "--source-lang",
+        "en",
+        "--target-lang",
+        "de",
+    ]
     line += ["--langs", "en,de", *SIZES, *more]
     return options.parse_args_and_arch(options.get_training_parser(), line)
 
 
 def make_checkpoint(prepared: Path, path: Path, *more: str) -> Path:
-    """A checkpoint as fairseq-train writes it, of a model whose weights are drawn wide; ``more``: training options."""
+    """A checkpoint as fairseq-train writes it, of a model whose weights are drawn wide; ``more``:
+    training options.
+    """
     cfg = convert_namespace_to_omegaconf(training_arguments(prepared, *more))
     torch.manual_seed(2)
     model = tasks.setup_task(cfg.task).build_model(cfg.model)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             scale = next((scale for part, scale in SCALES.items() if part in name), 2.0)
-            parameter.copy_(scale * parameter if parameter.dim() == 2 else parameter + torch.randn_like(parameter) / 10)
+            parameter.copy_(
+                scale * parameter
+                if parameter.dim() == 2
+                else parameter + torch.randn_like(parameter) / 10
+            )
     path.parent.mkdir(parents=True, exist_ok=True)
     state = {
         "args": None,
@@ -87,7 +117,12 @@ def make_checkpoint(prepared: Path, path: Path, *more: str) -> Path:
         "model": model.state_dict(),
         "criterion": {},
         "optimizer_history": [
-            {"criterion_name": "X", "optimizer_name": "Adam", "lr_scheduler_state": {}, "num_updates": 1}
+            {
+                "criterion_name": "X",
+                "optimizer_name": "Adam",
+                "lr_scheduler_state": {},
+                "num_updates": 1,
+            }
         ],
         "task_state": {},
         "extra_state": {"epoch": 1, "train_iterator": {"epoch": 1}},

@@ -37,10 +37,14 @@ miniature:
   systems: {plain: {name: Plain, recipe: demo_full}, ours: {name: Ours, recipe: demo}}
   length: 64
   changes:
-    {prepare.max-instance-tokens: 64, prepare.vocabulary-size: 400, train.encoder-layers: 1, train.decoder-layers: 1,
-     train.encoder-ctxlayers: 1, train.decoder-ctxlayers: 1, train.cross-ctxlayers: 1, train.max-tokens: 128,
-     train.max-update: 12, train.total-num-update: 12, train.warmup-updates: 2, train.log-interval: 2,
-     train.validate-interval-updates: 4, train.save-interval-updates: 4, generate.beam: 1, generate.max-len-a: 0,
+    {prepare.max-instance-tokens: 64, prepare.vocabulary-size: 400, train.encoder-layers: 1,
+    train.decoder-layers: 1,
+     train.encoder-ctxlayers: 1, train.decoder-ctxlayers: 1, train.cross-ctxlayers: 1,
+     train.max-tokens: 128,
+     train.max-update: 12, train.total-num-update: 12, train.warmup-updates: 2,
+     train.log-interval: 2,
+     train.validate-interval-updates: 4, train.save-interval-updates: 4, generate.beam: 1,
+     generate.max-len-a: 0,
      generate.max-len-b: 3}
 """
 SHARED = ROOT.parent / "shared"
@@ -80,7 +84,9 @@ def pad_batch(documents: list[list[int]], pad: int, left: bool, extra: int = 0) 
 
 
 def tiny_config(**options) -> GTransformerConfig:
-    """A model of 16 dimensions, 3 + 3 layers, 2/2/2 of them combined, no dropout, joined embeddings."""
+    """A model of 16 dimensions, 3 + 3 layers, 2/2/2 of them combined, no dropout, joined
+    embeddings.
+    """
     defaults = {
         "dropout": 0.0,
         "share_all_embeddings": True,
@@ -101,7 +107,9 @@ def model_options(**options) -> DictConfig:
 
 
 def tiny_model(dictionary: Dictionary, seed: int = 1, **options) -> GTransformerModel:
-    """A model in evaluation mode whose weights are drawn wide, so that attention is far from uniform."""
+    """A model in evaluation mode whose weights are drawn wide, so that attention is far from
+    uniform.
+    """
     torch.manual_seed(seed)
     model = GTransformerModel.build(tiny_config(**options), dictionary, dictionary)
     with torch.no_grad():
@@ -123,16 +131,24 @@ def trainable(model: DocumentModel) -> DocumentModel:
 
 
 def drawn(
-    dictionary: Dictionary, kind: type[DocumentModel], config: type = DocumentModelConfig, seed: int = 1, **options
+    dictionary: Dictionary,
+    kind: type[DocumentModel],
+    config: type = DocumentModelConfig,
+    seed: int = 1,
+    **options,
 ) -> DocumentModel:
-    """A model of the sizes of ``tiny_config``, in float64 and evaluation mode, its weights drawn wide."""
+    """A model of the sizes of ``tiny_config``, in float64 and evaluation mode, its weights drawn
+    wide.
+    """
     shared = {field.name for field in fields(DocumentModelConfig)}
     sizes = {key: value for key, value in vars(tiny_config()).items() if key in shared}
     torch.manual_seed(seed)
     model = kind.build(config(**{**sizes, **options}), dictionary, dictionary)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.mul_(2.0) if parameter.dim() == 2 else parameter.add_(0.1 * torch.randn_like(parameter))
+            parameter.mul_(2.0) if parameter.dim() == 2 else parameter.add_(
+                0.1 * torch.randn_like(parameter)
+            )
     return model.double().eval()
 
 
@@ -151,13 +167,19 @@ def fairseqs_model(dictionary: Dictionary) -> TransformerModelBase:
 def task_config(**options) -> TranslationDocConfig:
     """The task's options en -> de, with what fairseq's other option groups would fill in."""
     elsewhere = {"dataset_impl": None, "train_subset": "train", "doc_seed": 1}
-    return TranslationDocConfig(**{"source_lang": "en", "target_lang": "de", **elsewhere, **options})
+    return TranslationDocConfig(
+        **{"source_lang": "en", "target_lang": "de", **elsewhere, **options}
+    )
 
 
 def tiny_task(dictionary: Dictionary, **options) -> TranslationDocTask:
-    """The task en -> de over a dictionary, without data; all languages of the dictionary are known to it."""
+    """The task en -> de over a dictionary, without data; all languages of the dictionary are known
+    to it.
+    """
     langs = [symbol[1:-1] for symbol in dictionary.symbols if symbol.startswith("[")]
-    return TranslationDocTask(task_config(**{"langs": ",".join(langs), **options}), dictionary, dictionary)
+    return TranslationDocTask(
+        task_config(**{"langs": ",".join(langs), **options}), dictionary, dictionary
+    )
 
 
 def encoded(model: GTransformerModel, tokens: torch.Tensor) -> torch.Tensor:
@@ -180,12 +202,16 @@ def ragged(tags: list[list[int]], left: bool = False) -> Ragged:
     real, padded = [], []
     for row in tags:
         gap = width - len(row)
-        real.append([False] * gap + [True] * len(row) if left else [True] * len(row) + [False] * gap)
+        real.append(
+            [False] * gap + [True] * len(row) if left else [True] * len(row) + [False] * gap
+        )
         padded.append([0] * gap + row if left else row + [0] * gap)
     return Ragged(torch.tensor(real), torch.tensor(padded))
 
 
-def make_local_or_global(engine: str, queries: Ragged, keys: Ragged, local: bool, causal: bool) -> Pattern:
+def make_local_or_global(
+    engine: str, queries: Ragged, keys: Ragged, local: bool, causal: bool
+) -> Pattern:
     """Group attention (``local``) or global attention between two layouts."""
     return ENGINES[engine]((by_sentence if local else by_document)(queries, keys, causal))
 
@@ -197,5 +223,9 @@ def relative_error(found: Tensor, expected: Tensor) -> float:
 
 
 def without_limit_remarks(text: str) -> str:
-    """Leave out the remarks of ``translate`` on the length limit: random models end few translations by themselves."""
-    return "".join(line for line in text.splitlines(keepends=True) if "ended by a length limit" not in line)
+    """Leave out the remarks of ``translate`` on the length limit: random models end few
+    translations by themselves.
+    """
+    return "".join(
+        line for line in text.splitlines(keepends=True) if "ended by a length limit" not in line
+    )

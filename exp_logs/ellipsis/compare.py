@@ -1,10 +1,11 @@
 """Compare systems and seeds: compare.py FOLDER LIBREOFFICE TRAINING > accuracy.json.
 
-FOLDER has KIND.json, the items of ctxpro, and KIND.3.en; for each system and seed NAME.KIND, its translations, whose
-documents' last lines are judged, and NAME.libre, of the test set of the raw corpus LIBREOFFICE. TRAINING was made by
-corpus.py and replies.py. The terms in accuracy.json were counted by an earlier state of this file. NAME is a system's
-letter and the seed: b, the student; a, S1; o, S2 without replies; s, S2; g, the G-Transformer; u, the same trained on
-single sentences; c and d, concatenation of two and of three sentences.
+FOLDER has KIND.json, the items of ctxpro, and KIND.3.en; for each system and seed NAME.KIND, its
+translations, whose documents' last lines are judged, and NAME.libre, of the test set of the raw
+corpus LIBREOFFICE. TRAINING was made by corpus.py and replies.py. The terms in accuracy.json were
+counted by an earlier state of this file. NAME is a system's
+letter and the seed: b, the student; a, S1; o, S2 without replies; s, S2; g, the G-Transformer; u,
+the same trained on single sentences; c and d, concatenation of two and of three sentences.
 """
 
 import json
@@ -22,7 +23,12 @@ from gtransformer.preprocess.corpus import is_document_mark
 from gtransformer.preprocess.plain_text import bare
 
 KINDS = ("ellipsis", "formality")
-DISTANCES = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4-12": (4, 12)}  # sentences back to the antecedent
+DISTANCES = {
+    "1": (1, 1),
+    "2": (2, 2),
+    "3": (3, 3),
+    "4-12": (4, 12),
+}  # sentences back to the antecedent
 KEPT = 2  # sentences before an item that G sees
 LONG = 30  # words of a source paragraph
 PAIRS = ("sg", "og", "ag", "ug", "cg", "dg", "bg", "bs", "su", "sc")  # baseline, system
@@ -67,13 +73,22 @@ def seen(entry, sentences):
 
 def of_items(entries, contexts, verdicts, known):
     """By system: accuracy of each seed, their mean, and of groups of items the mean."""
-    groups = {f"rule {rule}": [e["rule"] == rule for e in entries] for rule in sorted({e["rule"] for e in entries})}
+    groups = {
+        f"rule {rule}": [e["rule"] == rule for e in entries]
+        for rule in sorted({e["rule"] for e in entries})
+    }
     for name, (first, last) in DISTANCES.items():
-        groups[f"distance {name}"] = [first <= (e.get("ante distance") or 0) <= last for e in entries]
+        groups[f"distance {name}"] = [
+            first <= (e.get("ante distance") or 0) <= last for e in entries
+        ]
     far = [(e.get("ante distance") or 0) > KEPT for e in entries]
     in_sight = [seen(entry, context) for entry, context in zip(entries, contexts, strict=True)]
-    groups["distance 3-12, verb in the two sentences before"] = [a and b for a, b in zip(far, in_sight, strict=True)]
-    groups["distance 3-12, verb not there"] = [a and not b for a, b in zip(far, in_sight, strict=True)]
+    groups["distance 3-12, verb in the two sentences before"] = [
+        a and b for a, b in zip(far, in_sight, strict=True)
+    ]
+    groups["distance 3-12, verb not there"] = [
+        a and not b for a, b in zip(far, in_sight, strict=True)
+    ]
     forms = [bare(entry["expected"]) for entry in entries]
     groups["form in help or items"] = [form in known[0] for form in forms]
     groups["form only in replies"] = [form not in known[0] and form in known[1] for form in forms]
@@ -83,19 +98,27 @@ def of_items(entries, contexts, verdicts, known):
         system: {
             "seeds": [accuracy([one], [True] * len(entries)) for one in seeds],
             "mean": accuracy(seeds, [True] * len(entries)),
-            "by": {name: {"items": sum(by), "accuracy": accuracy(seeds, by)} for name, by in groups.items()},
+            "by": {
+                name: {"items": sum(by), "accuracy": accuracy(seeds, by)}
+                for name, by in groups.items()
+            },
         }
         for system, seeds in verdicts.items()
     }
 
 
 def majority(entries, training):
-    """Share of items whose form is the most frequent one of the same sentence in training, or of all sentences."""
+    """Share of items whose form is the most frequent one of the same sentence in training, or of
+    all sentences.
+    """
     forms, alone = Counter(), defaultdict(Counter)
     for entry in training:
         forms[bare(entry["expected"])] += 1
         alone[bare(entry["src segment"])][bare(entry["expected"])] += 1
-    hits = [(alone.get(bare(e["src segment"])) or forms).most_common(1)[0][0] == bare(e["expected"]) for e in entries]
+    hits = [
+        (alone.get(bare(e["src segment"])) or forms).most_common(1)[0][0] == bare(e["expected"])
+        for e in entries
+    ]
     return 100 * statistics.fmean(hits)
 
 
@@ -105,24 +128,34 @@ def bleu(sums):
 
 
 def of_text(texts, source, reference):
-    """By score, that of each translation of the text; and the counts of each document for s-BLEU."""
+    """By score, that of each translation of the text; and the counts of each document for
+    s-BLEU.
+    """
     found, counts = defaultdict(list), []
     references = [line for document in reference for line in document]
-    after_long = np.array([len(before.split()) > LONG for document in source for before in ("", *document[:-1])])
+    after_long = np.array(
+        [len(before.split()) > LONG for document in source for before in ("", *document[:-1])]
+    )
     for text in texts:
         lines = [line for document in text for line in document]
         found["s-BLEU"].append(BLEU().corpus_score(lines, [references]).score)
         joined = [[" ".join(document) for document in side] for side in (text, reference)]
         found["d-BLEU"].append(BLEU().corpus_score(joined[0], [joined[1]]).score)
         found["chrF"].append(CHRF().corpus_score(lines, [references]).score)
-        for name, chosen in (("s-BLEU after long paragraphs", after_long), ("s-BLEU elsewhere", ~after_long)):
+        for name, chosen in (
+            ("s-BLEU after long paragraphs", after_long),
+            ("s-BLEU elsewhere", ~after_long),
+        ):
             some, wanted = (
-                [line for line, take in zip(side, chosen, strict=True) if take] for side in (lines, references)
+                [line for line, take in zip(side, chosen, strict=True) if take]
+                for side in (lines, references)
             )
             found[name].append(BLEU().corpus_score(some, [wanted]).score)
         each = np.array(BLEU()._extract_corpus_statistics(lines, [references]), dtype=float)
         counts.append(np.add.reduceat(each, np.cumsum([0, *map(len, reference)])[:-1]))
-    return {name: {"seeds": values, "mean": statistics.fmean(values)} for name, values in found.items()}, counts
+    return {
+        name: {"seeds": values, "mean": statistics.fmean(values)} for name, values in found.items()
+    }, counts
 
 
 def main(folder, libreoffice, training):
@@ -132,24 +165,36 @@ def main(folder, libreoffice, training):
     known = []
     for parts in (("help", "items"), ("replies",)):
         texts = (training / part / "concatenated_en2pt_train_pt.txt" for part in parts)
-        known.append({word for path in texts for word in bare(path.read_text(encoding="utf-8")).split()})
+        known.append(
+            {word for path in texts for word in bare(path.read_text(encoding="utf-8")).split()}
+        )
     result = {"systems": names, "tests": {}}
     for kind in KINDS:
         entries = json.loads((folder / f"{kind}.json").read_text(encoding="utf-8"))
-        verdicts = {s: [judged(entries, folder / f"{name}.{kind}") for name in seeds] for s, seeds in names.items()}
+        verdicts = {
+            s: [judged(entries, folder / f"{name}.{kind}") for name in seeds]
+            for s, seeds in names.items()
+        }
         contexts = [document[:-1] for document in documents(folder / f"{kind}.{KEPT + 1}.en")]
         result[kind] = of_items(entries, contexts, verdicts, known)
         path = folder / f"{kind}.train.json"
         if path.is_file():
-            result[kind]["most frequent form"] = majority(entries, json.loads(path.read_text(encoding="utf-8")))
+            result[kind]["most frequent form"] = majority(
+                entries, json.loads(path.read_text(encoding="utf-8"))
+            )
         for one, other in PAIRS:
             if {one, other} <= verdicts.keys():
                 seeds = min(len(verdicts[one]), len(verdicts[other]))
                 sums = (by_film(entries, verdicts[system][:seeds]) for system in (one, other))
                 test = paired_test(*sums, lambda sums: 100 * sums[:, 0] / sums[:, 1], "films")
                 result["tests"][f"{kind}, {other} minus {one}"] = {"seeds": seeds} | test.to_json()
-    source, reference = (documents(libreoffice / f"concatenated_en2pt_test_{lang}.txt") for lang in ("en", "pt"))
-    texts = {system: [documents(folder / f"{name}.libre") for name in seeds] for system, seeds in names.items()}
+    source, reference = (
+        documents(libreoffice / f"concatenated_en2pt_test_{lang}.txt") for lang in ("en", "pt")
+    )
+    texts = {
+        system: [documents(folder / f"{name}.libre") for name in seeds]
+        for system, seeds in names.items()
+    }
     every = [reference, *(text for seeds in texts.values() for text in seeds)]
     assert all(list(map(len, text)) == list(map(len, source)) for text in every)
     counts, result["libreoffice"] = {}, {}

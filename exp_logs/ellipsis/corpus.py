@@ -1,9 +1,9 @@
 """Make the training corpora: corpus.py ELLIPSIS FORMALITY LIBREOFFICE OUTPUT.
 
-The first two are raw corpora that gtransformer convert ctxpro wrote with --context-translations, the third is of
-gtransformer lab libreoffice. OUTPUT/help has LibreOffice's documents, OUTPUT/half and OUTPUT/some half and a
-fourteenth of them, drawn, and OUTPUT/items the last three sentences of each item. The items of 80 films and 12
-documents are the validation set.
+The first two are raw corpora that gtransformer convert ctxpro wrote with --context-translations,
+the third is of gtransformer lab libreoffice. OUTPUT/help has LibreOffice's documents, OUTPUT/half
+and OUTPUT/some half and a fourteenth of them, drawn, and OUTPUT/items the last three sentences of
+each item. The items of 80 films and 12 documents are the validation set.
 """
 
 import json

@@ -1,6 +1,8 @@
-"""Keep translations: keep.py FOLDER IDS > translations.json; FOLDER as for compare.py, IDS of LibreOffice's test set.
+"""Keep translations: keep.py FOLDER IDS > translations.json; FOLDER as for compare.py, IDS of
+LibreOffice's test set.
 
-For each kind the ids (film and number of the segment, or LibreOffice's), and by system the judged lines.
+For each kind the ids (film and number of the segment, or LibreOffice's), and by system the judged
+lines.
 """
 
 import json
@@ -17,6 +19,10 @@ for kind in ("ellipsis", "formality", "libre"):
     for path in sorted(folder.glob(f"*.{kind}")):
         lines = path.read_text(encoding="utf-8").splitlines()
         if kind != "libre":  # the last line of each document
-            lines = [line for line, after in zip(lines, [*lines[1:], "<d>"], strict=True) if after == "<d>" != line]
+            lines = [
+                line
+                for line, after in zip(lines, [*lines[1:], "<d>"], strict=True)
+                if after == "<d>" != line
+            ]
         kept[kind][path.stem] = lines
 print(json.dumps(kept, ensure_ascii=False, indent=0))

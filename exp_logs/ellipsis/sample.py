@@ -1,8 +1,10 @@
 """Draw test items: sample.py CORPUS OUTPUT COUNT [ITEMS...].
 
-CORPUS is of gtransformer convert ctxpro --split test. COUNT 0 takes all. ITEMS are ctxpro_train.json of training
-corpora: items from their films are left out. Writes OUTPUT.json, the sentences alone, OUTPUT.1.en, with the one and the
-two before them, OUTPUT.2.en and OUTPUT.3.en, and after the two of another film's item, OUTPUT.other.en.
+CORPUS is of gtransformer convert ctxpro --split test. COUNT 0 takes all. ITEMS are
+ctxpro_train.json of training
+corpora: items from their films are left out. Writes OUTPUT.json, the sentences alone, OUTPUT.1.en,
+with the one and the two before them, OUTPUT.2.en and OUTPUT.3.en, and after the two of another
+film's item, OUTPUT.other.en.
 """
 
 import json
@@ -21,10 +23,14 @@ for line in (folder / "concatenated_en2pt_test_en.txt").read_text(encoding="utf-
     documents.append([]) if line == "<d>" else documents[-1].append(line)
 drawn = [number for number, entry in enumerate(entries) if entry["document id"] not in trained]
 drawn = sorted(random.Random(1).sample(drawn, count)) if count else drawn
-kept = [{key: value for key, value in entries[one].items() if key != SCORED} for one in drawn]  # it is the last one
+kept = [
+    {key: value for key, value in entries[one].items() if key != SCORED} for one in drawn
+]  # it is the last one
 Path(f"{output}.json").write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
 for length in (1, 2, 3):
-    text = "".join("".join(f"{line}\n" for line in ("<d>", *documents[one][-length:])) for one in drawn)
+    text = "".join(
+        "".join(f"{line}\n" for line in ("<d>", *documents[one][-length:])) for one in drawn
+    )
     Path(f"{output}.{length}.en").write_text(text, encoding="utf-8")
 draw, others = random.Random(1), list(range(len(drawn)))
 films = [entries[one]["document id"] for one in drawn]

@@ -43,7 +43,8 @@ def main(argv: list[str] | None = None) -> None:
     check_output(args.output, paths)
     average(paths, args.output)
     print(
-        f"{args.output}: the mean of {len(paths)} checkpoints, {', '.join(path.name for path in paths)}"
+        f"{args.output}: the mean of {len(paths)} checkpoints, "
+        f"{', '.join(path.name for path in paths)}"
     )
 
 

@@ -73,7 +73,8 @@ def main(argv: list[str] | None = None) -> None:
         )
     if tuple(map(two_letters, pair)) != suite.langs:
         raise UserError(
-            f"{args.prepared}: prepared for {'-'.join(pair)}, but {suite.name} is {'-'.join(suite.langs)}"
+            f"{args.prepared}: prepared for {'-'.join(pair)}, but {suite.name} is "
+            f"{'-'.join(suite.langs)}"
         )
     scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu)
     encoders = [

@@ -196,5 +196,6 @@ def convert_ctxpro(args: argparse.Namespace) -> None:
     report(args.split, files, len(documents), sum(map(len, documents)))
     for what, items in left_out.items():
         print(
-            f"note: {len(items)} items were left out, {what}: {', '.join(items[:10])}{' ...' * (len(items) > 10)}"
+            f"note: {len(items)} items were left out, {what}: "
+            f"{', '.join(items[:10])}{' ...' * (len(items) > 10)}"
         )

@@ -45,6 +45,7 @@ def main(argv: list[str] | None = None) -> None:
     settings = manifest["settings"]
     said = ", ".join(f"{name} {value}" for name, value in manifest["search"].items())
     print(
-        f"{args.output}: {settings['source_lang']} to {settings['target_lang']}, {manifest['parameters']:,} "
+        f"{args.output}: {settings['source_lang']} to {settings['target_lang']}, "
+        f"{manifest['parameters']:,} "
         f"parameters; search: {said}"
     )

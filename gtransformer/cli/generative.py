@@ -44,7 +44,8 @@ def main(argv: list[str] | None = None) -> None:
     items = read_suite([args.items], context=0).items
     if not any(map(is_judged, items)):
         raise UserError(
-            f"{args.items}: no item expects a word; for sets of Voita et al. use gtransformer contrastive"
+            f"{args.items}: no item expects a word; for sets of Voita et al. use gtransformer "
+            "contrastive"
         )
     last = last_sentence(args.target_lang)
     judged = {

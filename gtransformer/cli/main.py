@@ -12,7 +12,8 @@ from gtransformer.cli.commands import COMMANDS, LAB, MAP, module_of
 from gtransformer.errors import cli_main
 
 END = (
-    "gtransformer COMMAND --help lists the options of a command, gtransformer lab --help the commands for\n"
+    "gtransformer COMMAND --help lists the options of a command, gtransformer lab --help the "
+    "commands for\n"
     "experiments. Start with README.md."
 )
 
@@ -31,16 +32,19 @@ def command_map(parts: Mapping[str, Mapping[str, str]], title: str) -> str:
 
 
 def find(words: list[str]) -> tuple[str, list[str]]:
-    """Return the command named by the first one or two words ("" for none), and the remaining words."""
+    """Return the command named by the first one or two words ("" for none), and the remaining
+    words.
+    """
     count = next((count for count in (2, 1) if " ".join(words[:count]) in COMMANDS), 0)
     return " ".join(words[:count]), words[count:]
 
 
 def keep_freed_memory() -> None:
-    """Restart the program with malloc settings that keep freed memory, unless the user has set them.
+    """Restart the program with malloc settings that keep freed memory, unless the user has set
+    them.
 
-    Otherwise every training step on a CPU returns memory to the system and page-faults it in again. The C library reads
-    these variables only at program start.
+    Otherwise every training step on a CPU returns memory to the system and page-faults it in again.
+    The C library reads these variables only at program start.
     """
     if sys.platform == "linux" and "MALLOC_TRIM_THRESHOLD_" not in os.environ:
         os.environ |= dict.fromkeys(

@@ -32,7 +32,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--vocab", nargs="+", type=Path, default=[], metavar="FILE",
-        help="Marian: vocabulary of both sides, or of source and target (default: the files next to "
+        help="Marian: vocabulary of both sides, or of source and target (default: the files next "
+             "to "
         "the model)",
     )  # fmt: skip
     add_search_options(parser, "beam 5")
@@ -51,6 +52,7 @@ def main(argv: list[str] | None = None) -> None:
     origin = provenance("model convert", argv)
     manifest = convert(args.source, args.output, *pair, vars(args), origin, args.vocab)
     print(
-        f"{args.output}: {pair[0]} to {pair[1]}, from {manifest['converted_from']}, {manifest['parameters']:,} "
+        f"{args.output}: {pair[0]} to {pair[1]}, from {manifest['converted_from']}, "
+        f"{manifest['parameters']:,} "
         "parameters"
     )

@@ -67,7 +67,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--sentencepiece-target", metavar="MODEL", help="another model for the target")
     add(
         "--bpe-codes", metavar="FILE",
-        help="use these BPE codes (subword-nmt, fastBPE); text is tokenised as by tokenizer.perl -a",
+        help="use these BPE codes (subword-nmt, fastBPE); text is tokenised as by tokenizer.perl "
+             "-a",
     )  # fmt: skip
     add(
         "--dictionary", metavar="PATH",

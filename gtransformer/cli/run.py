@@ -1,4 +1,6 @@
-"""Run a recipe on a corpus: prepare, train, generate, score (``gtransformer run RECIPE CORPUS``)."""
+"""Run a recipe on a corpus: prepare, train, generate, score (``gtransformer run RECIPE
+CORPUS``).
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     names = [word for word in args.words if word not in STAGES]
     if len(names) != 2 or len(stages) != 1:
         parser.error(
-            f"give a recipe, a corpus and one stage of {', '.join(STAGES)}, not {' '.join(args.words)}"
+            f"give a recipe, a corpus and one stage of {', '.join(STAGES)}, not "
+            f"{' '.join(args.words)}"
         )
     (args.recipe, args.corpus), (args.stage,) = names, stages
     return args
@@ -76,7 +79,8 @@ def changes_of(args: argparse.Namespace) -> list[str]:
         )
         if "sentence-model" not in load_recipe(args.recipe).train:
             raise UserError(
-                f"--sentence-model: recipe '{args.recipe}' starts from none; give from_sentence_model"
+                f"--sentence-model: recipe '{args.recipe}' starts from none; give "
+                "from_sentence_model"
             )
         changes += start_from(args.sentence_model)
     if args.langs:

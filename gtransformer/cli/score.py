@@ -97,7 +97,8 @@ def main(argv: list[str] | None = None) -> None:
         raise UserError(f"--reference {args.reference} needs a prepared corpus; leave it out")
     if args.comet and ("raw" not in references or (args.reference_file and not args.source_file)):
         raise UserError(
-            "COMET needs the raw reference and the source (with --reference-file also --source-file)"
+            "COMET needs the raw reference and the source (with --reference-file also "
+            "--source-file)"
         )
     named = name_systems(args.hypotheses)
     several = len(named) > 1

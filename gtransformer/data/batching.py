@@ -13,7 +13,9 @@ ORDERS = (SIZE, DOCUMENT)
 
 
 def document_order(positions: np.ndarray) -> np.ndarray:
-    """Return (instances,) int64, the order by document and position; ``positions`` (instances, 2) int64."""
+    """Return (instances,) int64, the order by document and position; ``positions`` (instances, 2)
+    int64.
+    """
     return np.lexsort((positions[:, 1], positions[:, 0]))
 
 
@@ -28,7 +30,8 @@ def fill_batches(
 
     Args:
         tokens: (n,) sizes of these instances.
-        documents: (n,) document of each; a batch ends where it changes. None: batches may hold several documents.
+        documents: (n,) document of each; a batch ends where it changes. None: batches may hold
+            several documents.
 
     An instance longer than ``max_tokens`` is a batch of its own.
     """
@@ -46,11 +49,15 @@ def fill_batches(
     return np.split(np.asarray(indices), starts[1:]) if len(indices) else []
 
 
-def share_documents(batches: Sequence[np.ndarray], documents: np.ndarray, shards: int) -> list[np.ndarray]:
-    """Order batches of documents so that process i can take every ``shards``-th batch, from the i-th on.
+def share_documents(
+    batches: Sequence[np.ndarray], documents: np.ndarray, shards: int
+) -> list[np.ndarray]:
+    """Order batches of documents so that process i can take every ``shards``-th batch, from the
+    i-th on.
 
-    Each process reads its own documents, in order. A document with more batches than a fair share is cut; its parts may
-    go to several processes. Processes with fewer batches than others have empty ones at the end.
+    Each process reads its own documents, in order. A document with more batches than a fair share
+    is cut; its parts may go to several processes. Processes with fewer batches than others have
+    empty ones at the end.
 
     Args:
         batches: in document order, each of one document.
@@ -61,7 +68,11 @@ def share_documents(batches: Sequence[np.ndarray], documents: np.ndarray, shards
     share = -(-len(batches) // shards)
     changes = np.diff([documents[batch[0]] for batch in batches])
     borders = [0, *(np.flatnonzero(changes) + 1).tolist(), len(batches)]
-    parts = [range(one, min(one + share, end)) for first, end in pairwise(borders) for one in range(first, end, share)]
+    parts = [
+        range(one, min(one + share, end))
+        for first, end in pairwise(borders)
+        for one in range(first, end, share)
+    ]
     chosen: list[list[int]] = [[] for _ in range(shards)]
     for part in sorted(parts, key=len, reverse=True):
         min(chosen, key=len).extend(part)
@@ -71,7 +82,9 @@ def share_documents(batches: Sequence[np.ndarray], documents: np.ndarray, shards
 
 
 def mixed(documents: Sequence[int], seed: int) -> np.ndarray:
-    """Return a random order of batches that keeps the batches of each document in order; (batches,) int64."""
+    """Return a random order of batches that keeps the batches of each document in order; (batches,)
+    int64.
+    """
     documents = np.asarray(documents, dtype=np.int64)
     drawn = np.random.RandomState(seed % 2**32).permutation(documents)
     order = np.empty(len(documents), dtype=np.int64)

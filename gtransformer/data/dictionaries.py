@@ -1,4 +1,6 @@
-"""Vocabularies: the words of one side with their indices, read from and written to fairseq's dictionary files."""
+"""Vocabularies: the words of one side with their indices, read from and written to fairseq's
+dictionary files.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,16 @@ from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, read_lines
 
 OVERWRITE = "#fairseq:overwrite"
-RESERVED = ("<s>", "<pad>", "</s>", "<unk>")  # words that fairseq adds to every dictionary and never writes to its file
+RESERVED = (
+    "<s>",
+    "<pad>",
+    "</s>",
+    "<unk>",
+)  # words that fairseq adds to every dictionary and never writes to its file
 
-NEVER = 1000.0  # an --unkpen: taken off the log probability of <unk>, so that search never writes it
+NEVER = (
+    1000.0  # an --unkpen: taken off the log probability of <unk>, so that search never writes it
+)
 UNUSED = "<unused:{}>"  # the name of a row of a model without a word that text has
 
 
@@ -23,20 +32,23 @@ def control_symbols(langs: Iterable[str]) -> list[str]:
 def dictionary_words(path: str | Path) -> list[str]:
     """Read the words of a dictionary file in order.
 
-    Raises UserError if it is missing, and for a line that is no entry of a dictionary, a word that occurs twice, or one
-    that fairseq adds itself (``RESERVED``).
+    Raises UserError if it is missing, and for a line that is no entry of a dictionary, a word that
+    occurs twice, or one that fairseq adds itself (``RESERVED``).
     """
     words: dict[str, None] = {}
     for number, line in enumerate(read_lines(path), 1):
         word, _, count = line.rpartition(" ")
         if not word or not count.isdigit() or word in RESERVED or word in words:
-            raise UserError(f"{path}, line {number}: not a new dictionary entry ('word count'): {line[:80]}")
+            raise UserError(
+                f"{path}, line {number}: not a new dictionary entry ('word count'): {line[:80]}"
+            )
         words[word] = None
     return list(words)
 
 
 class Vocabulary:
-    """The words of one side; a word's index is that of fairseq's ``Dictionary``: ``RESERVED`` come first.
+    """The words of one side; a word's index is that of fairseq's ``Dictionary``: ``RESERVED`` come
+    first.
 
     Attributes:
         symbols: the words in the order of their indices.

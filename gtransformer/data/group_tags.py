@@ -12,8 +12,10 @@ def group_tags(tokens: Tensor, bos: int, padding: int | None = None) -> Tensor:
     """Tag every token with the number of ``<s>`` up to and including it, padding with 0.
 
     Args:
-        tokens: (batch, length) int64 token indices, padded on either side; each row begins with ``<s>``.
-        bos, padding: indices of ``<s>`` and of padding; without the latter, tags of padding are arbitrary.
+        tokens: (batch, length) int64 token indices, padded on either side; each row begins with
+            ``<s>``.
+        bos, padding: indices of ``<s>`` and of padding; without the latter, tags of padding are
+        arbitrary.
 
     Returns:
         (batch, length) int64. A query sees keys with its own tag.
@@ -29,18 +31,23 @@ def last_sentences(tokens: Tensor, bos: int, padding: int) -> Tensor:
 
 
 def pad_context(tokens: Tensor, bos: int, padding: int) -> Tensor:
-    """Return the last sentence of each row at its position, padding before it; (batch, length) int64."""
+    """Return the last sentence of each row at its position, padding before it; (batch, length)
+    int64.
+    """
     return tokens.where(last_sentences(tokens, bos, padding), padding)
 
 
 def compacted(values: Tensor, keep: Tensor, padding: int) -> Tensor:
-    """Return the values (batch, length) that each row keeps, in order, padded on the right to the longest row."""
+    """Return the values (batch, length) that each row keeps, in order, padded on the right to the
+    longest row.
+    """
     order = keep.logical_not().byte().argsort(dim=1, stable=True)
     return values.where(keep, padding).gather(1, order)[:, : int(keep.sum(dim=1).max())]
 
 
 def tag_of_newest(prefixes: Tensor, bos: int) -> Tensor:
-    """Return the tag of each row's last token; for a whole document this is its number of sentences.
+    """Return the tag of each row's last token; for a whole document this is its number of
+    sentences.
 
     Args:
         prefixes: (..., length) int64; padding before a prefix or after a document changes nothing.

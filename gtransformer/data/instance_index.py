@@ -1,4 +1,6 @@
-"""The instance index: which sentences each instance holds; putting them back into their documents."""
+"""The instance index: which sentences each instance holds; putting them back into their
+documents.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,11 @@ Sentence = TypeVar("Sentence")
 
 @dataclass
 class InstanceIndex:
-    """The sentences of each instance: ``instances[i] = (document, first sentence, number of sentences)``.
+    """The sentences of each instance: ``instances[i] = (document, first sentence, number of
+    sentences)``.
 
-    Numbers count from 0, as in ``text/{split}.*``. ``dropped``: (document, sentence) pairs in no instance, which are
-    left out of training because they are too long or have no source text.
+    Numbers count from 0, as in ``text/{split}.*``. ``dropped``: (document, sentence) pairs in no
+    instance, which are left out of training because they are too long or have no source text.
     """
 
     split: str
@@ -47,19 +50,25 @@ class InstanceIndex:
             value["dropped"] = [(int(d), int(s)) for d, s in value.get("dropped", [])]
             return cls(**value)
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise UserError(f"{path}, line 1: not an instance index; prepare the corpus again") from None
+            raise UserError(
+                f"{path}, line 1: not an instance index; prepare the corpus again"
+            ) from None
 
     def check_counts(self, counts: Sequence[int], path: str | Path | None) -> None:
-        """Raise UserError, naming the file ``path``, unless the data's instances have these ``counts`` of sentences."""
+        """Raise UserError, naming the file ``path``, unless the data's instances have these
+        ``counts`` of sentences.
+        """
         if len(self.instances) != len(counts):
             raise UserError(
-                f"{path}: describes {len(self.instances)} instances, the data has {len(counts)}; prepare the corpus "
+                f"{path}: describes {len(self.instances)} instances, the data has {len(counts)}; "
+                "prepare the corpus "
                 "again"
             )
         for number, ((*_, expected), found) in enumerate(zip(self.instances, counts, strict=True)):
             if expected != found:
                 raise UserError(
-                    f"{path}: instance {number} has {expected} sentences, in the data it has {found}; prepare the "
+                    f"{path}: instance {number} has {expected} sentences, in the data it has "
+                    f"{found}; prepare the "
                     "corpus again"
                 )
 
@@ -75,15 +84,20 @@ def _dumps(value: dict) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def join(instance_index: InstanceIndex, instances: Sequence[Sequence[Sentence]]) -> list[list[Sentence | None]]:
+def join(
+    instance_index: InstanceIndex, instances: Sequence[Sequence[Sentence]]
+) -> list[list[Sentence | None]]:
     """Put the sentences of all instances back into documents.
 
-    ``instances[i]`` are the sentences of instance i, of any kind (text, scores, ...). Returns the documents in order; a
-    dropped sentence is None. Raises ValueError or KeyError unless these are the index's instances.
+    ``instances[i]`` are the sentences of instance i, of any kind (text, scores, ...). Returns the
+    documents in order; a dropped sentence is None. Raises ValueError or KeyError unless these are
+    the index's instances.
     """
     found: list[dict[int, Sentence | None]] = [{} for _ in range(instance_index.documents)]
     for document, sentence in instance_index.dropped:
         found[document][sentence] = None
-    for (document, first, count), sentences in zip(instance_index.instances, instances, strict=True):
+    for (document, first, count), sentences in zip(
+        instance_index.instances, instances, strict=True
+    ):
         found[document] |= zip(range(first, first + count), sentences, strict=True)
     return [[sentences[position] for position in range(len(sentences))] for sentences in found]

@@ -1,7 +1,9 @@
-"""Instances: sentences that a model reads and writes at once, formed when data are loaded. Functions are pure.
+"""Instances: sentences that a model reads and writes at once, formed when data are loaded.
+Functions are pure.
 
-An instance is a run of source sentences and a run of target sentences of one document. Some of them are *current*,
-those before are context. Every sentence is current in exactly one instance, and its translation is taken from there.
+An instance is a run of source sentences and a run of target sentences of one document. Some of them
+are *current*, those before are context. Every sentence is current in exactly one instance, and its
+translation is taken from there.
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ class Kind:
 
     Attributes:
         help: for the option ``--instances``.
-        cut: cuts a run of sentences into instances, given the scheme and the sentences' lengths in tokens; None: each
-            sentence is current once, after its context.
+        cut: cuts a run of sentences into instances, given the scheme and the sentences' lengths in
+            tokens; None: each sentence is current once, after its context.
         tokens: whether it needs ``--instance-tokens``.
         context: the least ``--context-sentences`` that it needs; None: it takes none.
-        target_context: whether it takes ``--target-context-sentences``; else both sides have the same context.
+        target_context: whether it takes ``--target-context-sentences``; else both sides have the
+            same context.
         by_target: lengths are the target's, if there is one; else the longer side's.
     """
 
@@ -50,7 +53,8 @@ class InstanceScheme:
     Attributes:
         kind: of ``INSTANCE_KINDS``; ``stored``: the instances on disk.
         tokens: N of ``greedy`` and ``parts``.
-        context: K of ``disjoint`` (K + 1 sentences form an instance) and ``sliding``, K_s of ``current``.
+        context: K of ``disjoint`` (K + 1 sentences form an instance) and ``sliding``, K_s of
+            ``current``.
         target_context: K_t of ``current``; None counts as 0.
     """
 
@@ -62,16 +66,23 @@ class InstanceScheme:
     @classmethod
     def stored_in(cls, task: Mapping[str, Any]) -> InstanceScheme:
         """Read the scheme from the options of a trained model's task; old models have none."""
-        numbers = (task.get(name) for name in ("instance_tokens", "context_sentences", "target_context_sentences"))
+        numbers = (
+            task.get(name)
+            for name in ("instance_tokens", "context_sentences", "target_context_sentences")
+        )
         return cls(str(task.get("instances") or STORED), *numbers)
 
     def check(self) -> None:
-        """Raise UserError if the numbers that this ``--instances`` needs are missing or too small."""
+        """Raise UserError if the numbers that this ``--instances`` needs are missing or too
+        small.
+        """
         kind = KINDS[self.kind]
         if kind.tokens and (self.tokens is None or self.tokens < 1):
             raise UserError(f"--instances {self.kind} needs --instance-tokens N, 1 or more")
         if kind.context is not None and (self.context is None or self.context < kind.context):
-            raise UserError(f"--instances {self.kind} needs --context-sentences N, {kind.context} or more")
+            raise UserError(
+                f"--instances {self.kind} needs --context-sentences N, {kind.context} or more"
+            )
 
     @property
     def with_context(self) -> bool:
@@ -85,8 +96,14 @@ class InstanceScheme:
 
     @property
     def max_sentences(self) -> int | None:
-        """Most sentences of an instance, on the side that has more; None if the options set no such limit."""
-        return None if KINDS[self.kind].context is None else max(self.context or 0, self.before_target) + 1
+        """Most sentences of an instance, on the side that has more; None if the options set no such
+        limit.
+        """
+        return (
+            None
+            if KINDS[self.kind].context is None
+            else max(self.context or 0, self.before_target) + 1
+        )
 
     @property
     def is_unequal(self) -> bool:
@@ -95,12 +112,16 @@ class InstanceScheme:
 
     @property
     def single_targets(self) -> bool:
-        """Whether no target sentence precedes another; not known for ``stored``, which are as prepared."""
+        """Whether no target sentence precedes another; not known for ``stored``, which are as
+        prepared.
+        """
         return KINDS[self.kind].context is not None and not self.before_target
 
     @property
     def repeats_targets(self) -> bool:
-        """Whether target sentences occur in several instances: in all for which they are context."""
+        """Whether target sentences occur in several instances: in all for which they are
+        context.
+        """
         return self.with_context and self.before_target > 0
 
 
@@ -131,8 +152,10 @@ def build_instances(
 
     Args:
         scheme: of any kind but ``stored``.
-        source, target: (sentences,) lengths in tokens, ``<s>`` and ``</s>`` included; ``target`` None: text without.
-        runs: [first, last) sentences that follow each other in a document; they cover all sentences in order.
+        source, target: (sentences,) lengths in tokens, ``<s>`` and ``</s>`` included; ``target``
+        None: text without.
+        runs: [first, last) sentences that follow each other in a document; they cover all sentences
+            in order.
 
     Returns:
         instances in the order of their current sentences; none crosses the end of a run.
@@ -146,24 +169,34 @@ def build_instances(
         sides = [np.stack([np.maximum(begin, last - 1 - count), last], 1) for count in contexts]
         return Instances(*sides, np.stack([last - 1, last], 1))
     costs = source if target is None else target if kind.by_target else np.maximum(source, target)
-    cuts = [(first + one, first + other) for first, last in runs for one, other in kind.cut(scheme, costs[first:last])]
+    cuts = [
+        (first + one, first + other)
+        for first, last in runs
+        for one, other in kind.cut(scheme, costs[first:last])
+    ]
     whole = np.array(cuts, dtype=np.int64).reshape(-1, 2)
     return Instances(whole, whole, whole)
 
 
-def sentence_costs(source_lengths: Sequence[int], target_lengths: Sequence[int] | None) -> list[int]:
-    """Return each sentence's cost in tokens: the longer side (without a target, the source) and two boundary tokens."""
+def sentence_costs(
+    source_lengths: Sequence[int], target_lengths: Sequence[int] | None
+) -> list[int]:
+    """Return each sentence's cost in tokens: the longer side (without a target, the source) and two
+    boundary tokens.
+    """
     if target_lengths is None:
         return [length + BOUNDARY_TOKENS for length in source_lengths]
-    return [max(pair) + BOUNDARY_TOKENS for pair in zip(source_lengths, target_lengths, strict=True)]
+    return [
+        max(pair) + BOUNDARY_TOKENS for pair in zip(source_lengths, target_lengths, strict=True)
+    ]
 
 
 class Filling:
     """Fills instances with consecutive sentences, one by one (section 2 of the paper).
 
-    A sentence joins the open instance while the sum of costs stays below ``max_tokens`` (and the instance below
-    ``max_sents`` sentences); else it opens a new one. A sentence that costs ``max_tokens`` or more is an instance of
-    its own.
+    A sentence joins the open instance while the sum of costs stays below ``max_tokens`` (and the
+    instance below ``max_sents`` sentences); else it opens a new one. A sentence that costs
+    ``max_tokens`` or more is an instance of its own.
     """
 
     def __init__(self, max_tokens: int, max_sents: int | None = None):
@@ -203,13 +236,14 @@ def disjoint(count: int, size: int) -> Ranges:
 
 
 def parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
-    """Cut sentences into the fewest parts of roughly equal length with at most ``max_tokens`` tokens each.
+    """Cut sentences into the fewest parts of roughly equal length with at most ``max_tokens``
+    tokens each.
 
-    A sentence longer than that is a part of its own; the text before, between and after such sentences is cut
-    separately. m is the smallest possible number of parts. Part j ends at the sentence border nearest to j / m of all
-    tokens (the earlier of two), as far as neither it nor later parts become too long. ("documents [...] are cut into
-    parts of roughly equal length", Herold and Ney 2023; the rule is our choice.) Time is n log n in the number of
-    sentences.
+    A sentence longer than that is a part of its own; the text before, between and after such
+    sentences is cut separately. m is the smallest possible number of parts. Part j ends at the
+    sentence border nearest to j / m of all tokens (the earlier of two), as far as neither it nor
+    later parts become too long. ("documents [...] are cut into parts of roughly equal length",
+    Herold and Ney 2023; the rule is our choice.) Time is n log n in the number of sentences.
 
     Args:
         lengths: (sentences,) tokens of each, boundary tokens included.
@@ -217,7 +251,10 @@ def parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
     cuts: Ranges = []
     first = 0
     for end in [*np.flatnonzero(lengths > max_tokens).tolist(), len(lengths)]:
-        cuts += [(first + one, first + other) for one, other in _equal_parts(lengths[first:end], max_tokens)]
+        cuts += [
+            (first + one, first + other)
+            for one, other in _equal_parts(lengths[first:end], max_tokens)
+        ]
         if end < len(lengths):
             cuts.append((end, end + 1))
         first = end + 1
@@ -230,7 +267,9 @@ def _equal_parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
     furthest = (
         np.searchsorted(borders, borders + max_tokens, side="right") - 1
     ).tolist()  # last end of a part from here
-    opening = np.searchsorted(borders, borders - max_tokens).tolist()  # earliest begin of a part that ends here
+    opening = np.searchsorted(
+        borders, borders - max_tokens
+    ).tolist()  # earliest begin of a part that ends here
     earliest = [len(lengths)]  # filled from the end: earliest possible end of each part
     while earliest[-1] > 0:
         earliest.append(opening[earliest[-1]])
@@ -266,7 +305,8 @@ KINDS = {
         by_target=True,
     ),
     "current": Kind(
-        "each sentence after --context-sentences previous ones of the source and --target-context-sentences of the "
+        "each sentence after --context-sentences previous ones of the source and "
+        "--target-context-sentences of the "
         "target",
         context=0,
         target_context=True,

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from gtransformer.data.dictionaries import UNUSED, Vocabulary, control_symbols
 from gtransformer.errors import UserError
 
-NO_WORD = re.compile(rf"{UNUSED.format('[0-9]+')}|>>[^<>]+<<")  # the latter: a target language of Marian's models
+NO_WORD = re.compile(
+    rf"{UNUSED.format('[0-9]+')}|>>[^<>]+<<"
+)  # the latter: a target language of Marian's models
 
 
 class Sides:
-    """Source and target vocabulary; symbols of the languages and ``<mask>`` are appended where they are missing.
+    """Source and target vocabulary; symbols of the languages and ``<mask>`` are appended where they
+    are missing.
 
     Args:
         source, target: the vocabularies, this package's or fairseq's.
@@ -21,18 +24,23 @@ class Sides:
 
     Attributes:
         language: index of the target language symbol.
-        prefix: index of the word that every target sentence begins with, once the model is known; None: there is none.
+        prefix: index of the word that every target sentence begins with, once the model is known;
+            None: there is none.
 
     Raises UserError if the target language is not among ``langs``.
     """
 
-    def __init__(self, source: Vocabulary, target: Vocabulary, pair: tuple[str, str], langs: Sequence[str]):
+    def __init__(
+        self, source: Vocabulary, target: Vocabulary, pair: tuple[str, str], langs: Sequence[str]
+    ):
         self.source, self.target, self.pair, self.langs = source, target, pair, langs
         for vocabulary in (source, target):
             for symbol in control_symbols(langs):
                 vocabulary.add_symbol(symbol)
         if pair[1] not in langs:
-            raise UserError(f"--langs {','.join(langs)} does not name the target language '{pair[1]}'")
+            raise UserError(
+                f"--langs {','.join(langs)} does not name the target language '{pair[1]}'"
+            )
         self.language = target.index(f"[{pair[1]}]")
         self.prefix: int | None = None
 
@@ -44,13 +52,20 @@ class Sides:
 
     @property
     def unpredicted(self) -> list[int]:
-        """The target symbols that search has no choice of: ``<s>``, the language symbol, the prefix."""
+        """The target symbols that search has no choice of: ``<s>``, the language symbol, the
+        prefix.
+        """
         return [self.target.bos(), self.language, *([] if self.prefix is None else [self.prefix])]
 
     @property
     def no_text(self) -> set[int]:
-        """The symbols of the target that are no part of a translation's text, which ``<s>`` and ``</s>`` divide."""
-        return {*self.symbols(self.target), *self.unpredicted} - {self.target.bos(), self.target.eos()}
+        """The symbols of the target that are no part of a translation's text, which ``<s>`` and
+        ``</s>`` divide.
+        """
+        return {*self.symbols(self.target), *self.unpredicted} - {
+            self.target.bos(),
+            self.target.eos(),
+        }
 
     def indices(self, words: Sequence[str], vocabulary: Vocabulary) -> list[int]:
         """Return the indices of subwords; the model's own symbols become ``<unk>``."""
@@ -60,7 +75,8 @@ class Sides:
 
 
 def never_text(vocabulary: Vocabulary, prefix: str | None, pair: tuple[str, str]) -> list[int]:
-    """Return the indices of entries that are not text in a converted model: unused rows, and language tokens.
+    """Return the indices of entries that are not text in a converted model: unused rows, and
+    language tokens.
 
     ``prefix``: the word that every target sentence begins with.
     """

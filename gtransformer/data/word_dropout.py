@@ -13,9 +13,11 @@ class WordDropout:
     Args:
         probability: of replacing a word (``--doc-noise-mask``).
         mask: index of ``<mask>``.
-        protected: (n,) int64 indices that are never replaced: ``<s>``, ``</s>``, ``<unk>``, padding, languages.
+        protected: (n,) int64 indices that are never replaced: ``<s>``, ``</s>``, ``<unk>``,
+            padding, languages.
         epochs: N of ``--doc-noise-epochs``: epochs 1 to N - 1 have word dropout, as in the release.
-        seed: draws depend on (seed, epoch, instance) alone, not on the batch or on the order of loading.
+        seed: draws depend on (seed, epoch, instance) alone, not on the batch or on the order of
+            loading.
     """
 
     def __init__(self, probability: float, mask: int, protected: Tensor, epochs: int, seed: int):
@@ -29,8 +31,9 @@ class WordDropout:
         """
         if epoch >= self.epochs:
             return tokens
-        # A generator of its own, not numpy's global one: with --num-workers 0 fairseq loads in a thread parallel to the
-        # training. fairseq's data_utils.numpy_seed makes the same seed from these numbers.
+        # A generator of its own, not numpy's global one: with --num-workers 0 fairseq loads in a
+        # thread parallel to the training. fairseq's data_utils.numpy_seed makes the same seed from
+        # these numbers.
         source = numpy.random.RandomState(int(hash((self.seed, epoch, instance, side)) % 1e6))
         draw = torch.from_numpy(source.random_sample(len(tokens)))
         chosen = (draw < self.probability) & ~torch.isin(tokens, self.protected)

@@ -1,4 +1,6 @@
-"""Accuracy on the items of a test set, in total and by kind; items may depend on each other in groups."""
+"""Accuracy on the items of a test set, in total and by kind; items may depend on each other in
+groups.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,15 @@ from gtransformer.evaluation.suite_files import Item
 
 T = TypeVar("T")
 
-# Distances of the deciding context, in sentences: (first, last) of each row of a report; the last row is open.
+# Distances of the deciding context, in sentences: (first, last) of each row of a report; the last
+# row is open.
 BUCKETS = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, None))
 
 
 class Judged(Protocol):
-    """Whether an item is solved; items of one ``group`` depend on each other, those of None on no other."""
+    """Whether an item is solved; items of one ``group`` depend on each other, those of None on no
+    other.
+    """
 
     solved: bool
     group: int | str | None
@@ -30,7 +35,9 @@ class Judged(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """A system's outcome on an item of a published suite; ``detail``: what it was judged by, for the result file."""
+    """A system's outcome on an item of a published suite; ``detail``: what it was judged by, for
+    the result file.
+    """
 
     item: Item
     solved: bool
@@ -48,7 +55,9 @@ class Outcome:
 
 
 def accuracy(outcomes: Sequence[Judged]) -> dict[str, Any]:
-    """Return accuracy in per cent, its standard error over groups, and the numbers of solved items and of all."""
+    """Return accuracy in per cent, its standard error over groups, and the numbers of solved items
+    and of all.
+    """
     solved = [one.solved for one in outcomes]
     return {
         "accuracy": 100.0 * sum(solved) / len(solved),
@@ -59,10 +68,12 @@ def accuracy(outcomes: Sequence[Judged]) -> dict[str, Any]:
 
 
 def standard_error(solved: Sequence[float], groups: Sequence[int | str | None]) -> float | None:
-    """Return the standard error of an accuracy, in points, over groups of dependent items; None for one group.
+    """Return the standard error of an accuracy, in points, over groups of dependent items; None for
+    one group.
 
-    The variance of a mean over clusters is sum_g (sum_i (x_i - mean))^2 / n^2 times G / (G - 1). An item without a
-    group (None) is a cluster by itself. If all are, the variance is mean (1 - mean) / (n - 1).
+    The variance of a mean over clusters is sum_g (sum_i (x_i - mean))^2 / n^2 times G / (G - 1). An
+    item without a group (None) is a cluster by itself. If all are, the variance is mean (1 - mean)
+    / (n - 1).
     """
     mean = sum(solved) / len(solved)
     residuals: Counter[tuple] = Counter()
@@ -76,14 +87,20 @@ def standard_error(solved: Sequence[float], groups: Sequence[int | str | None]) 
 
 
 def bucket_name(number: int) -> str:
-    """Return the name of a distance's row in a report: ``"0"``, ``"1"``, ``"4-6"``, ``"25+"`` ..."""
-    first, last = next((first, last) for first, last in BUCKETS if last is None or first <= number <= last)
+    """Return the name of a distance's row in a report: ``"0"``, ``"1"``, ``"4-6"``, ``"25+"``
+    ...
+    """
+    first, last = next(
+        (first, last) for first, last in BUCKETS if last is None or first <= number <= last
+    )
     return f"{first}+" if last is None else str(first) if first == last else f"{first}-{last}"
 
 
-def rows(items: Iterable[T], key: Callable[[T], Any], count: Callable[[list[T]], dict]) -> dict[str, dict]:
-    """Return the result of ``count`` for the items of each key, in the order of the keys; numbers are grouped by
-    ``BUCKETS``.
+def rows(
+    items: Iterable[T], key: Callable[[T], Any], count: Callable[[list[T]], dict]
+) -> dict[str, dict]:
+    """Return the result of ``count`` for the items of each key, in the order of the keys; numbers
+    are grouped by ``BUCKETS``.
 
     Items whose key is None are left out.
     """
@@ -96,11 +113,15 @@ def rows(items: Iterable[T], key: Callable[[T], Any], count: Callable[[list[T]],
 
 
 def report(
-    items: Sequence[T], kinds: Mapping[str, Callable[[T], Any]], count: Callable[[Sequence[T]], dict] = accuracy
+    items: Sequence[T],
+    kinds: Mapping[str, Callable[[T], Any]],
+    count: Callable[[Sequence[T]], dict] = accuracy,
 ) -> dict[str, Any]:
-    """Return the result of ``count`` for all items, by kind, and by the other kinds within each phenomenon.
+    """Return the result of ``count`` for all items, by kind, and by the other kinds within each
+    phenomenon.
 
-    ``kinds``: by name, a function from an item to its key, or None if it has none; one is ``phenomenon``.
+    ``kinds``: by name, a function from an item to its key, or None if it has none; one is
+    ``phenomenon``.
     """
     result: dict[str, Any] = {"total": count(items)}
     for kind, key in kinds.items():
@@ -113,14 +134,20 @@ def report(
 
 
 def suite_report(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return accuracy in total, by phenomenon, by distance, and by distance within each phenomenon."""
-    return report(outcomes, {kind: attrgetter(f"item.{kind}") for kind in ("phenomenon", "distance")})
+    """Return accuracy in total, by phenomenon, by distance, and by distance within each
+    phenomenon.
+    """
+    return report(
+        outcomes, {kind: attrgetter(f"item.{kind}") for kind in ("phenomenon", "distance")}
+    )
 
 
 def sign_tests(baseline: Sequence[Outcome], system: Sequence[Outcome]) -> dict[str, Any]:
-    """Return an exact sign test of two systems, two-sided, in total, by phenomenon and by distance, as JSON objects.
+    """Return an exact sign test of two systems, two-sided, in total, by phenomenon and by distance,
+    as JSON objects.
 
-    A unit is a film; of items that name none, the item. It is better if the system has more of its items right.
+    A unit is a film; of items that name none, the item. It is better if the system has more of its
+    items right.
     """
 
     def test(items: Sequence[tuple[Outcome, Outcome]]) -> dict[str, Any]:
@@ -130,8 +157,18 @@ def sign_tests(baseline: Sequence[Outcome], system: Sequence[Outcome]) -> dict[s
         better, worse = (sum(sign * gain > 0 for gain in gains.values()) for sign in (1, -1))
         p_value = None
         if len(gains) >= MIN_UNITS:
-            p_value = float(stats.binomtest(better, better + worse).pvalue) if better + worse else 1.0
-        return {"better": better, "worse": worse, "equal": len(gains) - better - worse, "p_value": p_value}
+            p_value = (
+                float(stats.binomtest(better, better + worse).pvalue) if better + worse else 1.0
+            )
+        return {
+            "better": better,
+            "worse": worse,
+            "equal": len(gains) - better - worse,
+            "p_value": p_value,
+        }
 
-    kinds = {"phenomenon": lambda pair: pair[0].item.phenomenon, "distance": lambda pair: pair[0].item.distance}
+    kinds = {
+        "phenomenon": lambda pair: pair[0].item.phenomenon,
+        "distance": lambda pair: pair[0].item.distance,
+    }
     return report(list(zip(baseline, system, strict=True)), kinds, test)

@@ -1,7 +1,7 @@
 """Generative accuracy: does a system's translation contain the form that the context requires?
 
-A translation is right if its last sentence, lower-cased and without ASCII punctuation, contains the lower-cased
-expected word, as in the scorer of ctxpro (Wicks and Post 2023).
+A translation is right if its last sentence, lower-cased and without ASCII punctuation, contains the
+lower-cased expected word, as in the scorer of ctxpro (Wicks and Post 2023).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def contains(text: str, expected: str) -> bool:
-    """Return whether a text contains a word, by the rule of ctxpro's scorer, which leaves the word's punctuation.
+    """Return whether a text contains a word, by the rule of ctxpro's scorer, which leaves the
+    word's punctuation.
 
     An elided ``t'`` is never found therefore, in no system and not in the reference.
     """
@@ -30,7 +31,8 @@ def contains(text: str, expected: str) -> bool:
 
 
 def last_sentence(lang: str) -> Callable[[str], str]:
-    """Return a function from a line to its last sentence, found by the splitter of ctxpro's scorer for this language.
+    """Return a function from a line to its last sentence, found by the splitter of ctxpro's scorer
+    for this language.
 
     Text before ctxpro's separator ``<eos>`` is left out first.
     """
@@ -48,7 +50,11 @@ def last_sentence(lang: str) -> Callable[[str], str]:
 def judge(items: Sequence[Item], outputs: Sequence[str]) -> list[Outcome]:
     """Judge the translation of each item's sentence; items that expect no word are left out."""
     pairs = zip(items, outputs, strict=True)
-    return [Outcome(item, contains(text, item.expected), {"output": text}) for item, text in pairs if is_judged(item)]
+    return [
+        Outcome(item, contains(text, item.expected), {"output": text})
+        for item, text in pairs
+        if is_judged(item)
+    ]
 
 
 def is_judged(item: Item) -> bool:
@@ -57,12 +63,15 @@ def is_judged(item: Item) -> bool:
 
 
 def read_outputs(path: Path, items: Sequence[Item]) -> list[str]:
-    """Return the line, or the last line of the document, of each item. Raise UserError for another number of them."""
+    """Return the line, or the last line of the document, of each item. Raise UserError for another
+    number of them.
+    """
     lines = read_sentences(path)  # once: it may be a pipe
     outputs = [document[-1] for document in divided(path, lines)[0]] if None in lines else lines
     if len(outputs) != len(items):
         raise UserError(
-            f"{path}: {len(outputs)} lines or documents, but the suite has {len(items)} items; write the translation "
+            f"{path}: {len(outputs)} lines or documents, but the suite has {len(items)} items; "
+            "write the translation "
             "of each item on a line, or documents that each start with <d>"
         )
     return outputs

@@ -28,11 +28,13 @@ class Capacity:
     longer_side: bool = False
 
     def last_ones(self, source: np.ndarray, target: np.ndarray, runs: Ranges) -> Instances:
-        """Return an instance for each sentence, which is its last, with as many previous sentences as fit.
+        """Return an instance for each sentence, which is its last, with as many previous sentences
+        as fit.
 
         Args:
             source, target: (sentences,) lengths in tokens, ``<s>`` and ``</s>`` included.
-            runs: [first, last) ranges of consecutive sentences of a document; they cover all sentences in order.
+            runs: [first, last) ranges of consecutive sentences of a document; they cover all
+                sentences in order.
         """
         end = np.arange(1, len(source) + 1)
         firsts, ends = np.array(runs, dtype=np.int64).reshape(-1, 2).T
@@ -40,17 +42,23 @@ class Capacity:
         if self.tokens is not None:
             costs = np.maximum(source, target) if self.longer_side else target
             borders = np.concatenate([[0], np.cumsum(costs)])  # tokens in front of each sentence
-            earliest = np.searchsorted(borders, borders[1:] - self.tokens)  # from here on the tokens fit
+            earliest = np.searchsorted(
+                borders, borders[1:] - self.tokens
+            )  # from here on the tokens fit
             begin = np.maximum(begin, np.minimum(earliest, end - 1))
         sides = [
-            begin if most is None else np.maximum(begin, end - most) for most in (self.sentences, self.target_sentences)
+            begin if most is None else np.maximum(begin, end - most)
+            for most in (self.sentences, self.target_sentences)
         ]
-        return Instances(*(np.stack([first, end], 1) for first in sides), np.stack([end - 1, end], 1))
+        return Instances(
+            *(np.stack([first, end], 1) for first in sides), np.stack([end - 1, end], 1)
+        )
 
     def before(self, source: Sequence[int], target: Sequence[int]) -> tuple[int, int]:
         """Return how many source and target sentences the last one is scored with, itself included.
 
-        ``source``, ``target``: lengths in tokens, ``<s>`` and ``</s>`` included, of as many sentences.
+        ``source``, ``target``: lengths in tokens, ``<s>`` and ``</s>`` included, of as many
+        sentences.
         """
         lengths = [np.array(side, dtype=np.int64) for side in (source, target)]
         made = self.last_ones(*lengths, [(0, len(source))])
@@ -62,7 +70,8 @@ def capacity_of(scheme: InstanceScheme, prepared: Path) -> Capacity:
 
     Args:
         scheme: of the model's task.
-        prepared: a corpus prepared like the training corpus. It gives the length of stored instances.
+        prepared: a corpus prepared like the training corpus. It gives the length of stored
+            instances.
     """
     if scheme.kind == STORED:
         settings = read_settings(prepared)

@@ -1,6 +1,8 @@
-"""The metrics: one table of functions and one of columns, from which the score command and the lab take theirs.
+"""The metrics: one table of functions and one of columns, from which the score command and the lab
+take theirs.
 
-A metric is a function of counts that are summed over segments, so that a significance test can exchange segments.
+A metric is a function of counts that are summed over segments, so that a significance test can
+exchange segments.
 """
 
 from __future__ import annotations
@@ -13,19 +15,23 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 from gtransformer.data.unspaced import CHARACTERS, word_tokenizer
 
-# Kinds of segments (paper, appendix A): a sentence, a whole document, or an instance as in the authors' release.
+# Kinds of segments (paper, appendix A): a sentence, a whole document, or an instance as in the
+# authors' release.
 SENTENCES, DOCUMENTS, INSTANCES = "sentences", "documents", "instances"
-# sacrebleu's tokenisers for languages without spaces between words; TER has its own option for these.
+# sacrebleu's tokenisers for languages without spaces between words; TER has its own option for
+# these.
 UNSPACED = frozenset({"zh", CHARACTERS, "ja-mecab", "ko-mecab"})
 COMET = "comet"  # computed by another program, without counts
 
 
-# sacrebleu's metric for one of its tokenisers, as computed by its command: "none" implies its --force, and TER has its
-# own option for text without spaces. chrF needs no tokeniser.
+# sacrebleu's metric for one of its tokenisers, as computed by its command: "none" implies its
+# --force, and TER has its own option for text without spaces. chrF needs no tokeniser.
 METRICS = {
     "bleu": lambda tokenizer: BLEU(tokenize=tokenizer, force=tokenizer == "none"),
     "chrf": lambda tokenizer: CHRF(),
-    "ter": lambda tokenizer: TER(normalized=tokenizer in UNSPACED, asian_support=tokenizer in UNSPACED),
+    "ter": lambda tokenizer: TER(
+        normalized=tokenizer in UNSPACED, asian_support=tokenizer in UNSPACED
+    ),
 }
 DEFAULT_METRICS = tuple(METRICS)
 
@@ -38,7 +44,8 @@ class Column(NamedTuple):
     level: str
 
 
-# By key in result files. TER and chrF are by sentence: TER's shifts over a whole document would take hours.
+# By key in result files. TER and chrF are by sentence: TER's shifts over a whole document would
+# take hours.
 COLUMNS = {
     "s_bleu": Column("s-BLEU", "bleu", SENTENCES),
     "d_bleu": Column("d-BLEU", "bleu", DOCUMENTS),
@@ -53,7 +60,9 @@ DEFAULT_TITLES = {key: COLUMNS[key].title for key in ("s_bleu", "d_bleu", "chrf"
 
 @dataclass(frozen=True)
 class Score:
-    """One score of a corpus. ``summary``: sacrebleu's, of BLEU with precisions, brevity penalty and lengths."""
+    """One score of a corpus. ``summary``: sacrebleu's, of BLEU with precisions, brevity penalty and
+    lengths.
+    """
 
     score: float
     signature: str
@@ -71,13 +80,22 @@ class SegmentStatistics:
         signature: all settings that are needed to reproduce the score.
     """
 
-    def __init__(self, name: str, hypotheses: Sequence[str], references: Sequence[str], tokenizer: str = "13a"):
+    def __init__(
+        self,
+        name: str,
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        tokenizer: str = "13a",
+    ):
         """Count; ``tokenizer`` is sacrebleu's."""
         if name == "ter":  # which takes from the tokeniser only whether spaces separate words
             tokenizer = word_tokenizer(tokenizer, references)
         self._metric = METRICS[name](tokenizer)
         self._metric._extract_corpus_statistics(["a"], [["a"]])  # completes the signature
-        self.rows = [list(row) for row in self._metric._extract_corpus_statistics(list(hypotheses), [list(references)])]
+        self.rows = [
+            list(row)
+            for row in self._metric._extract_corpus_statistics(list(hypotheses), [list(references)])
+        ]
         self.signature = str(self._metric.get_signature())
 
     def of_sums(self, sums: list[float]) -> float:

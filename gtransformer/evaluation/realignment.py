@@ -1,10 +1,11 @@
-"""Resegment translations whose number of sentences differs from the reference's, by minimal word edit distance.
+"""Resegment translations whose number of sentences differs from the reference's, by minimal word
+edit distance.
 
-This is the method of mwerSegmenter (Matusov et al. 2005). The words of a document are cut into as many sentences as the
-reference has. The cuts minimise the sum of the sentences' edit distances (insertions, deletions and substitutions of
-words, 1 each). That minimum is the edit distance of the whole document, so one dynamic programme over its words finds
-it. Among several optima, the one with most cuts at the translation's own boundaries is taken, then the earliest (our
-choice).
+This is the method of mwerSegmenter (Matusov et al. 2005). The words of a document are cut into as
+many sentences as the reference has. The cuts minimise the sum of the sentences' edit distances
+(insertions, deletions and substitutions of words, 1 each). That minimum is the edit distance of the
+whole document, so one dynamic programme over its words finds it. Among several optima, the one with
+most cuts at the translation's own boundaries is taken, then the earliest (our choice).
 
 In languages without blanks a word is a character.
 """
@@ -23,13 +24,18 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import UNSPACED
 from gtransformer.preprocess.plain_text import Documents, divided, placed, read_sentences
 
-ORDER, MWER = ALIGNMENTS = ("order", "mwer")  # how sentences are aligned if their number differs from the source's
+ORDER, MWER = ALIGNMENTS = (
+    "order",
+    "mwer",
+)  # how sentences are aligned if their number differs from the source's
 INFINITE_COST = 1 << 60  # larger than any path's cost
 
 
-def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: Sequence[int] = ()) -> list[int]:
-    """Return where to cut ``words``: (sentences + 1) positions from 0 to len(words); sentence k is between cuts k and k
-    + 1.
+def cut_points(
+    words: Sequence[str], references: Sequence[Sequence[str]], own: Sequence[int] = ()
+) -> list[int]:
+    """Return where to cut ``words``: (sentences + 1) positions from 0 to len(words); sentence k is
+    between cuts k and k + 1.
 
     Args:
         words: of a document's translation.
@@ -39,7 +45,8 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
     The result is exact. Time is O(words * reference words), memory O(words * sentences).
     """
     count, least = len(words), len(words) + 1
-    # One number encodes a path: edits, then cuts not at own boundaries, then the start of the current sentence.
+    # One number encodes a path: edits, then cuts not at own boundaries, then the start of the
+    # current sentence.
     edit = least * (len(references) + 1)
     numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
     given = np.array([numbers[word] for word in words], dtype=np.int64)
@@ -70,25 +77,34 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
     return found[::-1]
 
 
-def realign(sentences: Sequence[str], references: Sequence[str], tokenizer: str = "13a") -> list[str]:
-    """Return the text of ``sentences`` cut into ``len(references)`` sentences; some may be empty, no word is lost.
+def realign(
+    sentences: Sequence[str], references: Sequence[str], tokenizer: str = "13a"
+) -> list[str]:
+    """Return the text of ``sentences`` cut into ``len(references)`` sentences; some may be empty,
+    no word is lost.
 
-    Words are separated by white space; with sacrebleu's tokenisers for languages without it, each character of their
-    scripts is one, and Latin words and numbers stay whole.
+    Words are separated by white space; with sacrebleu's tokenisers for languages without it, each
+    character of their scripts is one, and Latin words and numbers stay whole.
     """
     word = re.compile(rf"[{SIGNS}]|[^\W{SIGNS}]+|[^\w\s]" if tokenizer in UNSPACED else r"\S+")
     text = " ".join(sentences)
     spans = [found.span() for found in word.finditer(text)]
     own = list(accumulate(len(word.findall(sentence)) for sentence in sentences))
-    cuts = cut_points(word.findall(text), [word.findall(reference) for reference in references], own)
-    return [text[spans[first][0] : spans[last - 1][1]] if last > first else "" for first, last in pairwise(cuts)]
+    cuts = cut_points(
+        word.findall(text), [word.findall(reference) for reference in references], own
+    )
+    return [
+        text[spans[first][0] : spans[last - 1][1]] if last > first else ""
+        for first, last in pairwise(cuts)
+    ]
 
 
 def read_any_number(path: str | Path, shape: list[int], like: Path) -> Documents:
-    """Return documents of plain text that may have other numbers of sentences than ``shape``, those of a reference.
+    """Return documents of plain text that may have other numbers of sentences than ``shape``, those
+    of a reference.
 
-    Documents start with ``<d>`` or are separated by blank lines. Without these, the file has as many lines as the
-    reference. Raises UserError otherwise. ``like``: the reference's file.
+    Documents start with ``<d>`` or are separated by blank lines. Without these, the file has as
+    many lines as the reference. Raises UserError otherwise. ``like``: the reference's file.
     """
     lines = read_sentences(path)  # once: it may be a pipe
     if len(lines) == sum(shape) and None not in lines:
@@ -96,7 +112,8 @@ def read_any_number(path: str | Path, shape: list[int], like: Path) -> Documents
     documents, _ = divided(path, lines)
     if len(documents) != len(shape):
         raise UserError(
-            f"{path}: {len(documents)} document(s), but {like} has {len(shape)}; sentences can be aligned within "
+            f"{path}: {len(documents)} document(s), but {like} has {len(shape)}; sentences can be "
+            "aligned within "
             "documents only, so open each by a line <d>"
         )
     return documents

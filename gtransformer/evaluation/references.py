@@ -1,9 +1,11 @@
 """References for a translation of a prepared split, and the conversion of both sides to text.
 
-The authors' release generates with ``--tokenizer moses --remove-bpe --sacrebleu``. Subwords are joined. Then fairseq
-passes the string of a whole instance, with its separators, through sacremoses' detokeniser, for translation and
-reference alike. Only then is it cut at the separators. Truecasing is not undone. Detokenising before and after the cut
-differs: quotation marks are counted in the whole instance, so a missing one inverts those of all later sentences.
+The authors' release generates with ``--tokenizer moses --remove-bpe --sacrebleu``. Subwords are
+joined. Then fairseq passes the string of a whole instance, with its separators, through sacremoses'
+detokeniser, for translation and reference alike. Only then is it cut at the separators. Truecasing
+is not undone. Detokenising before and after the cut
+differs: quotation marks are counted in the whole instance, so a missing one inverts those of all
+later sentences.
 """
 
 from __future__ import annotations
@@ -40,12 +42,18 @@ def reference_option(prepared: Path, split: str, target: str | None = None) -> s
     ``target``: the corpus's name of the target language; None: from the split's instance index.
     """
     target = target or InstanceIndex.load(find_instance_index(prepared, split)).target_lang
-    return "both" if all(path.is_file() for path in release_files(prepared, split, target)) else "raw"
+    return (
+        "both" if all(path.is_file() for path in release_files(prepared, split, target)) else "raw"
+    )
 
 
 def raw_tokenizer(reference: Documents, wanted: str | None = None, lang: str = "") -> str:
-    """Return sacrebleu's tokeniser for untouched text: the given one, else by language, else by the text's script."""
-    return wanted or bleu_tokenizer(lang, (sentence for document in reference for sentence in document))
+    """Return sacrebleu's tokeniser for untouched text: the given one, else by language, else by the
+    text's script.
+    """
+    return wanted or bleu_tokenizer(
+        lang, (sentence for document in reference for sentence in document)
+    )
 
 
 def render(
@@ -60,11 +68,14 @@ def render(
     Args:
         tokenizer: sacrebleu's for the raw reference; the release's is 13a.
 
-    Returns the reference as documents of sentences (empty if no instance has the sentence), every instance's
-    translation as sentences, and sacrebleu's tokeniser for BLEU. Raises UserError if the reference's files are missing
-    or do not match the instance index.
+    Returns the reference as documents of sentences (empty if no instance has the sentence), every
+    instance's translation as sentences, and sacrebleu's tokeniser for BLEU. Raises UserError if the
+    reference's files are missing or do not match the instance index.
     """
-    lang, produced = instance_index.target_lang, [translation.hypothesis for translation in translations]
+    lang, produced = (
+        instance_index.target_lang,
+        [translation.hypothesis for translation in translations],
+    )
     if name == "raw":
         # All at once, as Moses' scripts require.
         lines = iter(open_text(prepared, lang).decode(list(chain.from_iterable(produced))))
@@ -86,8 +97,8 @@ def render(
 class ReleaseText:
     """Conversion of a prepared corpus's pieces to the release's text.
 
-    It always uses sacremoses, as the release does. ``lang`` is the corpus's target language. Scores of a corpus that
-    Moses' rules did not tokenise only approximate the release's.
+    It always uses sacremoses, as the release does. ``lang`` is the corpus's target language. Scores
+    of a corpus that Moses' rules did not tokenise only approximate the release's.
     """
 
     def __init__(self, prepared: str | Path, lang: str):
@@ -97,23 +108,30 @@ class ReleaseText:
         self._detokenise = MosesDetokenizer(two_letters(lang)).detokenize
 
     def instance(self, sentences: Sequence[str]) -> list[str]:
-        """Return the text of one instance's sentences, given as subwords; as many come out as go in."""
+        """Return the text of one instance's sentences, given as subwords; as many come out as go
+        in.
+        """
         if self._pieces:  # as fairseq's --remove-bpe sentencepiece; byte pieces are kept
-            joined = [sentence.replace(" ", "").replace(SPACE, " ").strip() for sentence in sentences]
+            joined = [
+                sentence.replace(" ", "").replace(SPACE, " ").strip() for sentence in sentences
+            ]
         else:
             joined = remove_bpe_lines(sentences)
         return cut_when_detokenised(joined, self._detokenise)
 
 
-def cut_when_detokenised(sentences: Sequence[str], detokenise: Callable[[list[str]], str]) -> list[str]:
+def cut_when_detokenised(
+    sentences: Sequence[str], detokenise: Callable[[list[str]], str]
+) -> list[str]:
     """Return the sentences of one instance, detokenised together; as many come out as go in.
 
     Args:
         sentences: words separated by spaces, without ``<s>`` and ``</s>``.
         detokenise: converts a list of words to text.
 
-    ``</s>`` follows every sentence as a word, which the detokeniser treats as an ordinary one. The text is cut there,
-    and blanks at the cuts are removed. If a sentence contains that text itself, a similar mark is used.
+    ``</s>`` follows every sentence as a word, which the detokeniser treats as an ordinary one. The
+    text is cut there, and blanks at the cuts are removed. If a sentence contains that text itself,
+    a similar mark is used.
     """
     number, mark = 0, END
     while True:

@@ -1,8 +1,8 @@
 """Scores of systems: of their translations of a prepared split, or of plain text.
 
-A system is what fairseq-generate wrote for a prepared split (``PREFIX.jsonl`` of ``--gen-output``, or its standard
-output with lines ``H-0``, ``H-1``, ...) or plain text. The former can be scored against each of
-``references.REFERENCES``, plain text only against the untouched one, ``raw``.
+A system is what fairseq-generate wrote for a prepared split (``PREFIX.jsonl`` of ``--gen-output``,
+or its standard output with lines ``H-0``, ``H-1``, ...) or plain text. The former can be scored
+against each of ``references.REFERENCES``, plain text only against the untouched one, ``raw``.
 """
 
 from __future__ import annotations
@@ -28,12 +28,16 @@ from gtransformer.preprocess.instances import BEGIN, END
 from gtransformer.preprocess.pieces import SPACE
 from gtransformer.preprocess.plain_text import read_plain, read_shaped, write_documents
 
-HYPOTHESIS = re.compile(r"H-(?P<number>\d+)\t\S+\t(?P<text>.*)")  # of fairseq-generate's standard output
+HYPOTHESIS = re.compile(
+    r"H-(?P<number>\d+)\t\S+\t(?P<text>.*)"
+)  # of fairseq-generate's standard output
 
 
 @dataclass
 class Scores:
-    """The scores against one reference (keys as in ``metrics.COLUMNS``), and the segments they were taken over."""
+    """The scores against one reference (keys as in ``metrics.COLUMNS``), and the segments they were
+    taken over.
+    """
 
     values: dict[str, Score]
     segments: Segments
@@ -45,12 +49,15 @@ class Scores:
 
 @dataclass
 class Evaluation:
-    """The scores of one file of translations: of ``split``, or of plain text without a prepared corpus (None).
+    """The scores of one file of translations: of ``split``, or of plain text without a prepared
+    corpus (None).
 
     Attributes:
-        counts: of documents, instances, sentences, sentences in no instance, and misaligned instances.
+        counts: of documents, instances, sentences, sentences in no instance, and misaligned
+            instances.
         scores: by reference.
-        alignment: how sentences were aligned if their number differs from the source's, one of ``ALIGNMENTS``.
+        alignment: how sentences were aligned if their number differs from the source's, one of
+            ``ALIGNMENTS``.
         borders: how a plain-text reference marks its documents (``corpus.MARKED`` ...).
         name: of the system, in tables.
     """
@@ -66,13 +73,16 @@ class Evaluation:
     name: str = ""
 
     def write_text(self, path: Path | None = None) -> Path | None:
-        """Write a generated translation as plain text (default: next to its file), and return the path.
+        """Write a generated translation as plain text (default: next to its file), and return the
+        path.
 
         Plain text is written only to ``path``.
         """
         if path is None and not is_generated(self.hypotheses):
             return None
-        path = path or self.hypotheses.with_name(f"{self.hypotheses.name.removesuffix('.jsonl')}.txt")
+        path = path or self.hypotheses.with_name(
+            f"{self.hypotheses.name.removesuffix('.jsonl')}.txt"
+        )
         # Without the raw reference, the text is the scored one, not the one for readers.
         write_documents(path, next(iter(self.scores.values())).segments.text)
         return path
@@ -86,14 +96,19 @@ class Evaluation:
 
 def is_generated(path: Path) -> bool:
     """Return whether a file is what generation wrote, not plain text."""
-    return path.suffix == ".jsonl" or (path.is_file() and any(map(HYPOTHESIS.match, read_lines(path))))
+    return path.suffix == ".jsonl" or (
+        path.is_file() and any(map(HYPOTHESIS.match, read_lines(path)))
+    )
 
 
-def read_generated(path: Path, instance_index: InstanceIndex, prepared: Path) -> list[TranslatedInstance]:
+def read_generated(
+    path: Path, instance_index: InstanceIndex, prepared: Path
+) -> list[TranslatedInstance]:
     """Read the best translation of every instance, in instance order.
 
-    Of standard output a line ``H-N`` is the translation of the stored instance N; ``</s>`` ends its sentences, if it
-    shows any. Raises UserError unless every instance has a translation in the pieces of the corpus.
+    Of standard output a line ``H-N`` is the translation of the stored instance N; ``</s>`` ends its
+    sentences, if it shows any. Raises UserError unless every instance has a translation in the
+    pieces of the corpus.
     """
     if path.suffix == ".jsonl":
         return read_translations(path, instance_index)
@@ -101,15 +116,24 @@ def read_generated(path: Path, instance_index: InstanceIndex, prepared: Path) ->
     for found in filter(None, map(HYPOTHESIS.match, read_lines(path))):
         text = found["text"].removesuffix(END).split(f"{END} ")
         # Of several hypotheses the best stands first.
-        best.setdefault(int(found["number"]), [sentence.strip().removeprefix(BEGIN).strip() for sentence in text])
+        best.setdefault(
+            int(found["number"]),
+            [sentence.strip().removeprefix(BEGIN).strip() for sentence in text],
+        )
     if sorted(best) != list(range(len(instance_index.instances))):
         raise UserError(
-            f"{path}: H-lines of {len(best)} instances, but the split has {len(instance_index.instances)}; {TRANSLATED}"
+            f"{path}: H-lines of {len(best)} instances, but the split has "
+            f"{len(instance_index.instances)}; {TRANSLATED}"
         )
     joined = not any(SPACE in sentence for sentences in best.values() for sentence in sentences)
     if joined and (prepared / SENTENCEPIECE_FILE).is_file():  # blanks between words would be lost
-        raise UserError(f"{path}: H-lines without SentencePiece's pieces; generate without --remove-bpe")
-    return [TranslatedInstance(*span, best[number]) for number, span in enumerate(instance_index.instances)]
+        raise UserError(
+            f"{path}: H-lines without SentencePiece's pieces; generate without --remove-bpe"
+        )
+    return [
+        TranslatedInstance(*span, best[number])
+        for number, span in enumerate(instance_index.instances)
+    ]
 
 
 def score_translations(
@@ -123,19 +147,22 @@ def score_translations(
 ) -> Evaluation:
     """Score the translations ``hypotheses`` of ``split`` of a prepared corpus.
 
-    A translation may have another number of sentences than its source. For s-BLEU it is then aligned by order
-    (``align_sentences``) or, with ``alignment`` ``mwer`` and unless instances overlap, its document is cut again
-    (``realignment``); only then may plain text differ in number, too. ``counts["misaligned_instances"]`` is the number
-    of such instances (plain text: documents). d-BLEU uses the sentences as generated.
+    A translation may have another number of sentences than its source. For s-BLEU it is then
+    aligned by order (``align_sentences``) or, with ``alignment`` ``mwer`` and unless instances
+    overlap, its document is cut again (``realignment``); only then may plain text differ in number,
+    too. ``counts["misaligned_instances"]`` is the number of such instances (plain text: documents).
+    d-BLEU uses the sentences as generated.
 
-    Sentences that are in no instance are left out of hypothesis and reference (``counts["left_out_sentences"]``). If
-    instances overlap, a sentence's translation is from the instance in which it is current, the last sentence after
-    alignment from the end, for d-BLEU and s-BLEU. There is no d-BLEU by instance then.
+    Sentences that are in no instance are left out of hypothesis and reference
+    (``counts["left_out_sentences"]``). If instances overlap, a sentence's translation is from the
+    instance in which it is current, the last sentence after alignment from the end, for d-BLEU and
+    s-BLEU. There is no d-BLEU by instance then.
 
     Args:
         hypotheses: what generation wrote, or plain text of another system, aligned with the split.
         references: names from ``REFERENCES``.
-        tokenizer: sacrebleu's for the raw reference (default: by target language or script, 13a for most).
+        tokenizer: sacrebleu's for the raw reference (default: by target language or script, 13a for
+            most).
 
     Raises UserError for every mismatch between translations, instance index and reference.
     """
@@ -144,9 +171,13 @@ def score_translations(
     langs = instance_index.source_lang, instance_index.target_lang
     if not is_generated(hypotheses):
         if tuple(references) != ("raw",):
-            raise UserError(f"{hypotheses}: plain text can be scored against the raw reference only")
+            raise UserError(
+                f"{hypotheses}: plain text can be scored against the raw reference only"
+            )
         raw = prepared / RAW / f"{split}.{langs[1]}"
-        found = score_text(raw, hypotheses, tokenizer, metrics, alignment, langs[1], instance_index.dropped)
+        found = score_text(
+            raw, hypotheses, tokenizer, metrics, alignment, langs[1], instance_index.dropped
+        )
         return replace(found, split=split, source_lang=langs[0], target_lang=langs[1])
     translations = read_generated(hypotheses, instance_index, prepared)
     if not all(translation.whole for translation in translations):
@@ -154,7 +185,9 @@ def score_translations(
     scores = {}
     for name in references:
         reference, texts, unit = render(name, prepared, instance_index, translations, tokenizer)
-        segments = segments_of_translations(translations, instance_index, reference, texts, unit, alignment)
+        segments = segments_of_translations(
+            translations, instance_index, reference, texts, unit, alignment
+        )
         scores[name] = Scores(segments.scores(metrics), segments)
     counts = _counts(segments, len(translations), len(instance_index.dropped))
     return Evaluation(split, *langs, counts, scores, hypotheses, alignment)
@@ -171,9 +204,9 @@ def score_text(
 ) -> Evaluation:
     """Score a plain-text translation against a plain-text reference; no corpus is needed.
 
-    Documents in the reference start with ``<d>`` or are separated by blank lines; otherwise the file is one document.
-    Raises UserError, naming file and line, if the files are not aligned (with ``alignment`` ``mwer``: if documents are
-    not).
+    Documents in the reference start with ``<d>`` or are separated by blank lines; otherwise the
+    file is one document. Raises UserError, naming file and line, if the files are not aligned (with
+    ``alignment`` ``mwer``: if documents are not).
 
     Args:
         lang: the target language, for sacrebleu's tokeniser (default: by the reference's script).
@@ -210,13 +243,17 @@ def name_systems(arguments: Sequence[str]) -> dict[str, Path]:
         if not equals or Path(argument).exists():
             name, path = Path(argument).name.removesuffix(".jsonl").removesuffix(".txt"), argument
         if name in named:
-            raise UserError("two systems have the same name; name them: --hypotheses NAME=FILE NAME=FILE")
+            raise UserError(
+                "two systems have the same name; name them: --hypotheses NAME=FILE NAME=FILE"
+            )
         named[name] = Path(path)
     return named
 
 
 def compare_systems(systems: Sequence[Evaluation]) -> dict[str, Any]:
-    """Return ``{reference: {score: {system: result}}}`` for all systems but the first, as JSON objects."""
+    """Return ``{reference: {score: {system: result}}}`` for all systems but the first, as JSON
+    objects.
+    """
     results: dict[str, Any] = {}
     for reference, scores in systems[0].scores.items():
         segments = {system.name: system.scores[reference].segments for system in systems}

@@ -1,7 +1,7 @@
 """Segments of a translation and its reference, and the scores over them.
 
-Three kinds (paper, appendix A): sentences (s-BLEU, chrF, TER, COMET), whole documents (d-BLEU) and instances (the
-d-BLEU that the authors' release computed).
+Three kinds (paper, appendix A): sentences (s-BLEU, chrF, TER, COMET), whole documents (d-BLEU) and
+instances (the d-BLEU that the authors' release computed).
 """
 
 from __future__ import annotations
@@ -31,13 +31,16 @@ class Segments:
     """One translation against a reference at every level.
 
     Attributes:
-        sentences, documents, instances: segments, named as ``SENTENCES``, ``DOCUMENTS``, ``INSTANCES``.
+        sentences, documents, instances: segments, named as ``SENTENCES``, ``DOCUMENTS``,
+        ``INSTANCES``.
         instances: None for plain text, and if instances overlap.
-        positions: (document, position in it) of each sentence segment; documents count from 0, positions from 1.
+        positions: (document, position in it) of each sentence segment; documents count from 0,
+            positions from 1.
         text: the whole translation, with an empty string for a sentence that is in no instance.
         tokenizer: sacrebleu's, for BLEU.
         realigned: the levels whose segments may have been cut again (``realignment``).
-        misaligned: instances, of plain text documents, with another number of sentences than their source.
+        misaligned: instances, of plain text documents, with another number of sentences than their
+            source.
     """
 
     sentences: Pairs
@@ -51,17 +54,25 @@ class Segments:
     _statistics: dict = field(default_factory=dict, repr=False)
 
     def signed(self, signature: str, level: str) -> str:
-        """Return the signature of a score over ``level``; it states whether segments may have been cut again."""
+        """Return the signature of a score over ``level``; it states whether segments may have been
+        cut again.
+        """
         return f"{signature}|align:{MWER}" if level in self.realigned else signature
 
     def statistics(self, metric: str, level: str) -> SegmentStatistics:
-        """Return the counts of ``metric`` over ``level``, cached, as TER takes half a minute on a test set."""
+        """Return the counts of ``metric`` over ``level``, cached, as TER takes half a minute on a
+        test set.
+        """
         if (metric, level) not in self._statistics:
-            self._statistics[metric, level] = SegmentStatistics(metric, *getattr(self, level), self.tokenizer)
+            self._statistics[metric, level] = SegmentStatistics(
+                metric, *getattr(self, level), self.tokenizer
+            )
         return self._statistics[metric, level]
 
     def scores(self, metrics: Sequence[str]) -> dict[str, Score]:
-        """Return the scores of these metrics, in table order; over instances only if there are any."""
+        """Return the scores of these metrics, in table order; over instances only if there are
+        any.
+        """
         found = {}
         for key, column in COLUMNS.items():
             if column.metric in metrics and getattr(self, column.level) is not None:
@@ -76,7 +87,8 @@ def sentence_segments(documents: Sequence[Sequence[str]]) -> list[str]:
 
 
 def document_segments(documents: Sequence[Sequence[str]]) -> list[str]:
-    """Return the sentences of each document joined by a space (d-BLEU), so that n-grams match anywhere in it.
+    """Return the sentences of each document joined by a space (d-BLEU), so that n-grams match
+    anywhere in it.
 
     Empty sentences leave no trace in the segment.
     """
@@ -90,15 +102,18 @@ def segments_of_text(
     left_out: Collection[tuple[int, int]] = (),
     alignment: str = ORDER,
 ) -> Segments:
-    """Return segments of plain text, given as documents of sentences: as many as the reference has or, with ``MWER``,
-    any number.
+    """Return segments of plain text, given as documents of sentences: as many as the reference has
+    or, with ``MWER``, any number.
 
-    ``left_out``: document and position, from 0, of sentences that are not scored. d-BLEU then reads the aligned ones.
+    ``left_out``: document and position, from 0, of sentences that are not scored. d-BLEU then reads
+    the aligned ones.
     """
     pairs = enumerate(zip(hypothesis, reference, strict=True))
     documents = [TranslatedInstance(number, 0, len(like), own) for number, (own, like) in pairs]
     instance_index = InstanceIndex("", "", "", len(reference), dropped=list(left_out))
-    found = segments_of_translations(documents, instance_index, reference, hypothesis, tokenizer, alignment)
+    found = segments_of_translations(
+        documents, instance_index, reference, hypothesis, tokenizer, alignment
+    )
     return replace(found, instances=None)
 
 
@@ -110,14 +125,16 @@ def segments_of_translations(
     tokenizer: str,
     alignment: str = ORDER,
 ) -> Segments:
-    """Return segments of a system's instances; ``finished[i]`` has the sentences of instance i as text.
+    """Return segments of a system's instances; ``finished[i]`` has the sentences of instance i as
+    text.
 
-    If an instance's number of sentences differs from its source's, they are aligned by order or, with ``MWER``, its
-    whole document is cut again (not of instances that overlap). Segments of documents and instances have the sentences
-    as generated.
+    If an instance's number of sentences differs from its source's, they are aligned by order or,
+    with ``MWER``, its whole document is cut again (not of instances that overlap). Segments of
+    documents and instances have the sentences as generated.
 
-    If instances overlap, each sentence is from the instance in which it is current, and there are no segments by
-    instance. Documents have the aligned sentences, too, as only these are known to be current.
+    If instances overlap, each sentence is from the instance in which it is current, and there are
+    no segments by instance. Documents have the aligned sentences, too, as only these are known to
+    be current.
     """
     reference, finished = _in_one_form(reference), _in_one_form(finished)
     overlapping = not all(translation.whole for translation in translations)
@@ -133,10 +150,14 @@ def segments_of_translations(
         realigned = (SENTENCES,)
         for number in {one.document for one in translations if one.misaligned}:
             _cut_again(placed[number], produced[number], reference[number], tokenizer)
-    hidden = [(number, at) for number, at in instance_index.dropped if placed[number][at] is not None]
+    hidden = [
+        (number, at) for number, at in instance_index.dropped if placed[number][at] is not None
+    ]
     for number, at in hidden:
         placed[number][at] = None
-    scored = [[at for at, sentence in enumerate(document) if sentence is not None] for document in placed]
+    scored = [
+        [at for at, sentence in enumerate(document) if sentence is not None] for document in placed
+    ]
     translated = [[placed[number][at] for at in own] for number, own in enumerate(scored)]
     wanted = [[reference[number][at] for at in own] for number, own in enumerate(scored)]
     if hidden:
@@ -144,12 +165,17 @@ def segments_of_translations(
         realigned = realigned and (SENTENCES, DOCUMENTS)
     instances = None
     if not overlapping:
-        spans = [reference[number][at : at + count] for number, at, count in (one.span for one in translations)]
+        spans = [
+            reference[number][at : at + count]
+            for number, at, count in (one.span for one in translations)
+        ]
         instances = Pairs(document_segments(finished), document_segments(spans))
     filled = [number for number, own in enumerate(scored) if own]
     return Segments(
         sentences=Pairs(sentence_segments(translated), sentence_segments(wanted)),
-        documents=Pairs(*(document_segments([side[number] for number in filled]) for side in (produced, wanted))),
+        documents=Pairs(
+            *(document_segments([side[number] for number in filled]) for side in (produced, wanted))
+        ),
         instances=instances,
         positions=[(number, at + 1) for number, own in enumerate(scored) for at in own],
         text=[[sentence or "" for sentence in document] for document in placed],
@@ -159,8 +185,12 @@ def segments_of_translations(
     )
 
 
-def _cut_again(placed: list[str | None], produced: list[str], reference: list[str], tokenizer: str) -> None:
-    """Replace the sentences of a document by those of its text, cut where words differ least from the reference."""
+def _cut_again(
+    placed: list[str | None], produced: list[str], reference: list[str], tokenizer: str
+) -> None:
+    """Replace the sentences of a document by those of its text, cut where words differ least from
+    the reference.
+    """
     there = [at for at, sentence in enumerate(placed) if sentence is not None]
     cut = realign(produced, [reference[at] for at in there], word_tokenizer(tokenizer, reference))
     for at, sentence in zip(there, cut, strict=True):
@@ -168,5 +198,7 @@ def _cut_again(placed: list[str | None], produced: list[str], reference: list[st
 
 
 def _in_one_form(documents: Sequence[Sequence[str]]) -> Documents:
-    """Return the text in the Unicode normal form of a prepared corpus, for translation and reference alike."""
+    """Return the text in the Unicode normal form of a prepared corpus, for translation and
+    reference alike.
+    """
     return [[one_form(sentence) for sentence in document] for document in documents]

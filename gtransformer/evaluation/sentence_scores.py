@@ -1,7 +1,8 @@
 """Log probabilities of the sentences of given document translations (forced decoding).
 
-The log probability of a sentence is the sum over its tokens and its end symbol. The ``<s>`` in front of it is not
-counted, as the model does not choose it (``search.rules``). No position reads later ones, so the value does not depend
+The log probability of a sentence is the sum over its tokens and its end symbol. The ``<s>`` in
+front of it is not counted, as the model does not choose it (``search.rules``). No position reads
+later ones, so the value does not depend
 on following sentences. Exception: models whose windows depend on the length of the whole target.
 """
 
@@ -32,8 +33,8 @@ class Layout:
 
     Attributes:
         end: ends each sentence and is part of it.
-        opening: precedes each sentence and is not part of it; the decoder starts from it. None, for a single sentence
-            of fairseq's ``transformer``: it starts from ``end``.
+        opening: precedes each sentence and is not part of it; the decoder starts from it. None, for
+            a single sentence of fairseq's ``transformer``: it starts from ``end``.
         given: a forced first word of sentences, which is not part of them.
     """
 
@@ -42,10 +43,11 @@ class Layout:
     given: int | None = None
 
     def target(self, sentences: TokenLists) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-        """Return the decoder's input, its target tokens, and per sentence the span [first, end) of its target tokens.
+        """Return the decoder's input, its target tokens, and per sentence the span [first, end) of
+        its target tokens.
 
-        A decoder that starts from the document's own first token reads the whole document, as in training. Its last
-        token predicts nothing, but counts for windows that depend on the length.
+        A decoder that starts from the document's own first token reads the whole document, as in
+        training. Its last token predicts nothing, but counts for windows that depend on the length.
         """
         tokens, spans = self.document(sentences)
         if self.opening is None:
@@ -66,10 +68,12 @@ class Layout:
 
 @dataclass(frozen=True)
 class Request:
-    """A source document and a translation of its beginning: sentences of token indices, without ``<s>`` and ``</s>``.
+    """A source document and a translation of its beginning: sentences of token indices, without
+    ``<s>`` and ``</s>``.
 
     Attributes:
-        scored: the sentences of the translation, from 0, whose log probability is computed; None: all.
+        scored: the sentences of the translation, from 0, whose log probability is computed; None:
+            all.
         name: for messages.
     """
 
@@ -107,7 +111,12 @@ class SentenceScorer:
         max_tokens: int = 4096,
         layouts: tuple[Layout, Layout] | None = None,
     ) -> None:
-        self.model, self.source, self.target, self.max_tokens = model.eval(), source, target, max_tokens
+        self.model, self.source, self.target, self.max_tokens = (
+            model.eval(),
+            source,
+            target,
+            max_tokens,
+        )
         self.layouts = layouts or (
             Layout(source.eos(), source.bos()),
             Layout(target.eos(), target.bos(), prefix_of(model, target)),
@@ -115,7 +124,9 @@ class SentenceScorer:
 
     @property
     def translates_last_sentence_only(self) -> bool:
-        """Whether the model translates only the last sentence of its source, so that a target is one sentence."""
+        """Whether the model translates only the last sentence of its source, so that a target is
+        one sentence.
+        """
         needs = getattr(self.model, "needs", None)
         return needs is not None and needs.last_sentence_only
 
@@ -124,26 +135,40 @@ class SentenceScorer:
 
         Batching does not change the result beyond rounding. ``progress`` wraps the list of batches.
         """
-        return [[sum(tokens) for tokens in sentences] for sentences in self.score_tokens(requests, progress)]
+        return [
+            [sum(tokens) for tokens in sentences]
+            for sentences in self.score_tokens(requests, progress)
+        ]
 
-    def score_tokens(self, requests: Sequence[Request], progress: Progress = silent) -> list[list[list[float]]]:
-        """Return the same as ``score`` by token: a list for each sentence; the last token is ``</s>``."""
+    def score_tokens(
+        self, requests: Sequence[Request], progress: Progress = silent
+    ) -> list[list[list[float]]]:
+        """Return the same as ``score`` by token: a list for each sentence; the last token is
+        ``</s>``.
+        """
         results: list[list[list[float]]] = [[] for _ in requests]
         for batch in progress(list(self.batches(requests))):
-            for number, parts in zip(batch, self._score_batch([requests[i] for i in batch]), strict=True):
-                if not all(part.isfinite().all() for part in parts):  # comparisons with them would be wrong
+            for number, parts in zip(
+                batch, self._score_batch([requests[i] for i in batch]), strict=True
+            ):
+                if not all(
+                    part.isfinite().all() for part in parts
+                ):  # comparisons with them would be wrong
                     raise UserError(
-                        f"{requests[number].name}: the model's log probabilities are not finite; check its weights, or "
+                        f"{requests[number].name}: the model's log probabilities are not finite; "
+                        "check its weights, or "
                         "try another precision"
                     )
                 results[number] = [part.tolist() for part in parts]
         return results
 
     def batches(self, requests: Sequence[Request]) -> Iterator[list[int]]:
-        """Yield indices of requests in batches of at most ``max_tokens`` padded tokens on each side.
+        """Yield indices of requests in batches of at most ``max_tokens`` padded tokens on each
+        side.
 
-        Requests with the same source (the same object) are in one batch, so that it is encoded once. A longer request
-        is its own batch. Batches are the same in every run, so scores are, too, to the last digit.
+        Requests with the same source (the same object) are in one batch, so that it is encoded
+        once. A longer request is its own batch. Batches are the same in every run, so scores are,
+        too, to the last digit.
         """
         first: dict[int, int] = {}  # id of a source -> the first request with it
         for number, request in enumerate(requests):
@@ -158,14 +183,20 @@ class SentenceScorer:
             grown = [requests[i] for i in (*batch, number)]
             sources = {id(request.source): size(request.source) for request in grown}
             target_width = max(size(request.target) for request in grown)
-            if batch and max(target_width * len(grown), max(sources.values()) * len(sources)) > self.max_tokens:
+            if (
+                batch
+                and max(target_width * len(grown), max(sources.values()) * len(sources))
+                > self.max_tokens
+            ):
                 yield batch
                 batch = []
             batch.append(number)
         if batch:
             yield batch
 
-    def features(self, requests: Sequence[Request], read: Sequence[Sequence[int]]) -> tuple[torch.Tensor, dict]:
+    def features(
+        self, requests: Sequence[Request], read: Sequence[Sequence[int]]
+    ) -> tuple[torch.Tensor, dict]:
         """Return the decoder's top states, (requests, longest, channels), and its extra outputs."""
         device = next(self.model.parameters()).device
         unique = list({id(request.source): request.source for request in requests}.values())
@@ -189,9 +220,16 @@ class SentenceScorer:
         device = features.device
         # The output layer is expensive, so only the tokens of scored sentences go through it.
         scored = [request.scored or range(len(request.target)) for request in requests]
-        spans = [[own[number] for number in numbers] for (_, _, own), numbers in zip(laid_out, scored, strict=True)]
-        positions = [(row, at) for row, own in enumerate(spans) for span in own for at in range(*span)]
-        goal = torch.tensor([laid_out[row][1][at] for row, at in positions], dtype=torch.long, device=device)
+        spans = [
+            [own[number] for number in numbers]
+            for (_, _, own), numbers in zip(laid_out, scored, strict=True)
+        ]
+        positions = [
+            (row, at) for row, own in enumerate(spans) for span in own for at in range(*span)
+        ]
+        goal = torch.tensor(
+            [laid_out[row][1][at] for row, at in positions], dtype=torch.long, device=device
+        )
         row, at = torch.tensor(positions, dtype=torch.long, device=device).view(-1, 2).unbind(1)
         with getattr(self.model.decoder, "autocast", nullcontext)():
             logits = self.model.decoder.output_layer(features[row, at].unsqueeze(0))

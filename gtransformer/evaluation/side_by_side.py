@@ -26,7 +26,8 @@ td, th { border: 1px solid #ccc; padding: 0.3em; text-align: left; vertical-alig
 mark { background: #fde58a }
 </style>
 <h1>{{ names | join(" and ") }}</h1>
-<p>{{ documents | length }} documents, by the difference in chrF ({{ names[1] }} minus {{ names[0] }}).
+<p>{{ documents | length }} documents,
+by the difference in chrF ({{ names[1] }} minus {{ names[0] }}).
 Words that the other system does not have are marked.</p>
 {% for document in documents %}
 <h2>Document {{ document.number }}: chrF {{ "%.1f" | format(document.scores[0]) }} and
@@ -34,7 +35,8 @@ Words that the other system does not have are marked.</p>
 <table>
 <tr><th>reference</th><th>{{ names[0] }}</th><th>{{ names[1] }}</th></tr>
 {% for reference, first, second in document.rows %}
-<tr><td>{{ reference }}</td><td>{{ marked(first, second) }}</td><td>{{ marked(second, first) }}</td></tr>
+<tr><td>{{ reference }}</td><td>{{ marked(first, second) }}</td>
+<td>{{ marked(second, first) }}</td></tr>
 {% endfor %}
 </table>
 {% endfor %}
@@ -43,7 +45,9 @@ Words that the other system does not have are marked.</p>
 
 
 def page(first: Evaluation, second: Evaluation) -> str:
-    """Return a page with the documents of two systems, those first in which the second is most above the first."""
+    """Return a page with the documents of two systems, those first in which the second is most
+    above the first.
+    """
     reference = next(iter(first.scores))
     sides = [system.scores[reference].segments for system in (first, second)]
     counts = [side.statistics("chrf", SENTENCES) for side in sides]
@@ -51,9 +55,14 @@ def page(first: Evaluation, second: Evaluation) -> str:
     for number, group in groupby(enumerate(sides[0].positions), lambda item: item[1][0]):
         own = [index for index, _ in group]
         scores = [one.score(own) for one in counts]
-        rows = [(sides[0].sentences.references[i], *(side.sentences.hypotheses[i] for side in sides)) for i in own]
+        rows = [
+            (sides[0].sentences.references[i], *(side.sentences.hypotheses[i] for side in sides))
+            for i in own
+        ]
         difference = scores[1] - scores[0]
-        documents.append({"number": number + 1, "scores": scores, "difference": difference, "rows": rows})
+        documents.append(
+            {"number": number + 1, "scores": scores, "difference": difference, "rows": rows}
+        )
     documents.sort(key=itemgetter("difference"), reverse=True)
     template = Environment(autoescape=True).from_string(TEMPLATE)
     return template.render(names=[first.name, second.name], documents=documents)

@@ -1,13 +1,15 @@
 """Paired significance test of two systems, two-sided, with a 95 % interval of the difference.
 
-The permutation test (Riezler and Maxwell 2005: approximate randomisation) exchanges the two systems' translations of
+The permutation test (Riezler and Maxwell 2005: approximate randomisation) exchanges the two
+systems' translations of
 units: whole documents, as the sentences of a document are not independent.
-The p-value is the share of all 2^n exchanges whose absolute difference is at least as large as the real one. All
-exchanges are computed if there are at most ``MAX_EXACT_UNITS`` units; otherwise ``SAMPLES`` are drawn at random. With n
-units no p-value is below 2 / 2^n. With fewer than ``MIN_UNITS`` units that is above 0.05, so there is no test.
+The p-value is the share of all 2^n exchanges whose absolute difference is at least as large as the
+real one. All exchanges are computed if there are at most ``MAX_EXACT_UNITS`` units; otherwise
+``SAMPLES`` are drawn at random. With n units no p-value is below 2 / 2^n. With fewer than
+``MIN_UNITS`` units that is above 0.05, so there is no test.
 
-The interval is the difference +- t times its jackknife standard error over units (Efron and Stein 1981; t with n - 1
-degrees of freedom).
+The interval is the difference +- t times its jackknife standard error over units (Efron and Stein
+1981; t with n - 1 degrees of freedom).
 """
 
 from __future__ import annotations
@@ -44,16 +46,21 @@ class Difference:
     signature: str
 
 
-def compare(systems: Mapping[str, Segments | Sequence[Segments]], key: str) -> dict[str, Difference]:
-    """Test every system but the first, the baseline, for a difference in the score ``key`` of ``COLUMNS``.
+def compare(
+    systems: Mapping[str, Segments | Sequence[Segments]], key: str
+) -> dict[str, Difference]:
+    """Test every system but the first, the baseline, for a difference in the score ``key`` of
+    ``COLUMNS``.
 
-    A system may have several translations, of equally many training seeds. Their counts are summed by unit, and scores
-    are computed from these sums. The result does not cover other seeds.
+    A system may have several translations, of equally many training seeds. Their counts are summed
+    by unit, and scores are computed from these sums. The result does not cover other seeds.
 
     Raises UserError for unequal numbers of translations and for systems with different references.
     """
     column = COLUMNS[key]
-    runs = {name: [one] if isinstance(one, Segments) else list(one) for name, one in systems.items()}
+    runs = {
+        name: [one] if isinstance(one, Segments) else list(one) for name, one in systems.items()
+    }
     baseline, *others = runs
     like = runs[baseline][0]
     first = like.statistics(column.metric, column.level)
@@ -61,9 +68,17 @@ def compare(systems: Mapping[str, Segments | Sequence[Segments]], key: str) -> d
     for name, several in runs.items():
         if len(several) != len(runs[baseline]):
             raise UserError(f"system {name}: give equally many translations (seeds) of all systems")
-        if any(getattr(one, column.level).references != getattr(like, column.level).references for one in several):
-            raise UserError(f"system {name} was not scored against the same {column.level} as {baseline}")
-        rows[name] = sum(np.array(one.statistics(column.metric, column.level).rows, dtype=float) for one in several)
+        if any(
+            getattr(one, column.level).references != getattr(like, column.level).references
+            for one in several
+        ):
+            raise UserError(
+                f"system {name} was not scored against the same {column.level} as {baseline}"
+            )
+        rows[name] = sum(
+            np.array(one.statistics(column.metric, column.level).rows, dtype=float)
+            for one in several
+        )
         if column.level == SENTENCES:
             rows[name] = by_document(rows[name], [document for document, _ in like.positions])
 
@@ -75,18 +90,25 @@ def compare(systems: Mapping[str, Segments | Sequence[Segments]], key: str) -> d
 
 
 def by_document(rows: np.ndarray, documents: Sequence[int]) -> np.ndarray:
-    """Return (documents, counts): the counts of sentences, summed by document, in the order of documents."""
+    """Return (documents, counts): the counts of sentences, summed by document, in the order of
+    documents.
+    """
     _, first = np.unique(documents, return_index=True)
     return np.add.reduceat(rows, first)
 
 
 def paired_test(
-    baseline: np.ndarray, system: np.ndarray, score: Score, signature: str = "", samples: int = SAMPLES
+    baseline: np.ndarray,
+    system: np.ndarray,
+    score: Score,
+    signature: str = "",
+    samples: int = SAMPLES,
 ) -> Difference:
     """Test a score for a difference.
 
     Args:
-        baseline, system: (documents, counts) the counts of each system; scores are computed from their sums.
+        baseline, system: (documents, counts) the counts of each system; scores are computed from
+        their sums.
         score: (samples, counts) sums to (samples,) scores, in points.
         signature: of the score.
         samples: number of exchanges to draw if there are too many documents for an exact test.
@@ -94,7 +116,9 @@ def paired_test(
     count, gain = len(baseline), system - baseline
 
     def difference(exchanged: np.ndarray, _: object = None, axis: int = -1) -> np.ndarray:
-        """Return the difference where documents are exchanged, by (..., documents) of 0 and 1; rounded, for ties."""
+        """Return the difference where documents are exchanged, by (..., documents) of 0 and 1;
+        rounded, for ties.
+        """
         moved = np.atleast_2d(exchanged) @ gain
         found = score(system.sum(axis=0) - moved) - score(baseline.sum(axis=0) + moved)
         return np.round(found, 9).reshape(exchanged.shape[:-1])

@@ -1,21 +1,23 @@
 """Read published test sets whose items need context; their format is detected from their content.
 
-ContraPro (Müller, Rios, Voita and Sennrich 2018), English to German, tests er, sie or es by the antecedent. It has two
-forms:
+ContraPro (Müller, Rios, Voita and Sennrich 2018), English to German, tests er, sie or es by the
+antecedent. It has two forms:
 
-* ``contrapro.json``: with pronouns and antecedent distance. It has no context, which is taken from the documents of
-  OpenSubtitles2018, by document and segment.
-* text: ``contrapro.text.{en,de}``, ``contrapro.context.{en,de}`` (as many lines of context per line of text, each) and
-  ``groups.txt``, the line on which each group of candidates begins, and at last the number of lines. The first
-  candidate of a group is right.
+* ``contrapro.json``: with pronouns and antecedent distance. It has no context, which is taken from
+  the documents of OpenSubtitles2018, by document and segment.
+* text: ``contrapro.text.{en,de}``, ``contrapro.context.{en,de}`` (as many lines of context per line
+  of text, each) and ``groups.txt``, the line on which each group of candidates begins, and at last
+  the number of lines. The first candidate of a group is right.
 
-The English-Russian consistency sets of Voita, Sennrich and Titov (2019), deixis, ellipsis and lexical cohesion: a JSON
-list; an entry has ``src`` (four sentences, tokenised, joined by `` _eos ``), ``dst`` (candidate translations of the
-four in the same form), ``true_ind`` (which of them is right) and, for deixis and lexical cohesion, ``ctx_dist`` (how
-many sentences back the deciding context is).
+The English-Russian consistency sets of Voita, Sennrich and Titov (2019), deixis, ellipsis and
+lexical cohesion: a JSON list; an entry has ``src`` (four sentences, tokenised, joined by `` _eos
+``), ``dst`` (candidate translations of the four in the same form), ``true_ind`` (which of them is
+right) and, for deixis and lexical cohesion, ``ctx_dist`` (how many sentences back the deciding
+context is).
 
-ctxpro (Wicks and Post 2023), sentences of films: a JSON list; an entry has ``expected``, the word that the context
-requires, ``rule``, ``ante distance`` and ``document id``. It has no wrong translations.
+ctxpro (Wicks and Post 2023), sentences of films: a JSON list; an entry has ``expected``, the word
+that the context requires, ``rule``, ``ante distance`` and ``document id``. It has no wrong
+translations.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ class Item:
 
     Attributes:
         candidates: of ctxpro the reference alone.
-        whole: a candidate's score is over all its sentences. Otherwise it is over the last one, and the others are its
-            context.
+        whole: a candidate's score is over all its sentences. Otherwise it is over the last one, and
+            the others are its context.
         distance: to the deciding context, in sentences; None: unknown.
         film: or document; items of one film depend on each other. None: on no other.
         expected: the word that a translation must contain; of Voita et al. none.
@@ -65,7 +67,9 @@ class Item:
 
 @dataclass(frozen=True)
 class Suite:
-    """The items of one or several files of a kind. ``tokenised``: their text is already tokenised."""
+    """The items of one or several files of a kind. ``tokenised``: their text is already
+    tokenised.
+    """
 
     name: str
     langs: tuple[str, ...]
@@ -73,11 +77,15 @@ class Suite:
     tokenised: bool = False
 
 
-def read_suite(paths: Sequence[Path], context: int | None = None, documents: Path | None = None) -> Suite:
-    """Read ContraPro (``contrapro.json`` or the directory of its text form), ctxpro, or files of Voita et al.
+def read_suite(
+    paths: Sequence[Path], context: int | None = None, documents: Path | None = None
+) -> Suite:
+    """Read ContraPro (``contrapro.json`` or the directory of its text form), ctxpro, or files of
+    Voita et al.
 
     Args:
-        context: number of previous sentences for ContraPro (None: 1 for JSON, all for the text form).
+        context: number of previous sentences for ContraPro (None: 1 for JSON, all for the text
+            form).
         documents: folder of OpenSubtitles2018, for JSON with context.
     """
     first = paths[0]
@@ -86,30 +94,46 @@ def read_suite(paths: Sequence[Path], context: int | None = None, documents: Pat
     data = read_json(first)
     keys = data[0].keys() if isinstance(data, list) and data and isinstance(data[0], dict) else ()
     if "errors" in keys:
-        return Suite(CONTRAPRO, LANGS, _json_items(data, 1 if context is None else context, documents))
+        return Suite(
+            CONTRAPRO, LANGS, _json_items(data, 1 if context is None else context, documents)
+        )
     if "expected" in keys:
-        return Suite("ctxpro", (), [_ctxpro_item(number, entry) for number, entry in enumerate(data)])
+        return Suite(
+            "ctxpro", (), [_ctxpro_item(number, entry) for number, entry in enumerate(data)]
+        )
     if "dst" in keys:
-        return Suite("Voita et al. 2019", ("en", "ru"), [one for path in paths for one in _voita_items(path)], True)
+        return Suite(
+            "Voita et al. 2019",
+            ("en", "ru"),
+            [one for path in paths for one in _voita_items(path)],
+            True,
+        )
     raise UserError(
-        f"{first}: no test set that is known: contrapro.json ('src segment', 'errors', ...), a directory with "
-        "contrapro.text.en, ctxpro ('expected', 'rule', ...), or the format of Voita et al. ('src', 'dst', ...)"
+        f"{first}: no test set that is known: contrapro.json ('src segment', 'errors', ...), a "
+        "directory with "
+        "contrapro.text.en, ctxpro ('expected', 'rule', ...), or the format of Voita et al. "
+        "('src', 'dst', ...)"
     )
 
 
 def _ctxpro_item(number: int, entry: Entry) -> Item:
     texts = ((entry.get("src segment", ""),), ((entry.get("ref segment", ""),),))
-    return Item(number, *texts, entry["rule"], entry.get("ante distance"), film(entry), entry["expected"])
+    return Item(
+        number, *texts, entry["rule"], entry.get("ante distance"), film(entry), entry["expected"]
+    )
 
 
 # ContraPro as JSON
 
 
 def _json_items(data: Sequence[dict[str, Any]], context: int, documents: Path | None) -> list[Item]:
-    """Return the items of ``contrapro.json``, with ``context`` previous sentences from the documents."""
+    """Return the items of ``contrapro.json``, with ``context`` previous sentences from the
+    documents.
+    """
     if context and documents is None:
         raise UserError(
-            "the context is not in this file; give the documents of OpenSubtitles2018 with --documents, or score the "
+            "the context is not in this file; give the documents of OpenSubtitles2018 with "
+            "--documents, or score the "
             "sentences alone (--context 0)"
         )
     before = _contexts(data, documents, context) if context else [[]] * len(data)
@@ -125,8 +149,8 @@ def _json_items(data: Sequence[dict[str, Any]], context: int, documents: Path | 
 def _contexts(data: Sequence[dict[str, Any]], folder: Path, count: int) -> list[Pairs]:
     """Return up to ``count`` pairs of segments before each entry, without empty pairs.
 
-    Warns of entries that are not the line of their ``segment id``. Raises UserError if most are not: then these are not
-    the suite's documents.
+    Warns of entries that are not the line of their ``segment id``. Raises UserError if most are
+    not: then these are not the suite's documents.
     """
     read = lru_cache(1)(lambda name: _read_pairs(folder, name))  # entries are ordered by document
     before, matching = [], 0
@@ -136,7 +160,8 @@ def _contexts(data: Sequence[dict[str, Any]], folder: Path, count: int) -> list[
         before.append([pair for pair in lines[:index] if any(pair)][-count:])
     if 2 * matching <= len(data):
         raise UserError(
-            f"{folder}: only {matching} of {len(data)} segments match the line of their 'segment id'; give the "
+            f"{folder}: only {matching} of {len(data)} segments match the line of their 'segment "
+            "id'; give the "
             "OpenSubtitles2018 documents that ContraPro was made from, one segment a line"
         )
     if matching < len(data):
@@ -151,7 +176,8 @@ def _contexts(data: Sequence[dict[str, Any]], folder: Path, count: int) -> list[
 
 
 def _text_items(folder: Path, context: int | None) -> list[Item]:
-    """Return the items of a directory in text form, with at most ``context`` (None: all) previous sentences.
+    """Return the items of a directory in text form, with at most ``context`` (None: all) previous
+    sentences.
 
     The phenomenon is the German pronoun. Distances and films are unknown.
     """
@@ -159,38 +185,53 @@ def _text_items(folder: Path, context: int | None) -> list[Item]:
     starts = [int(line) for line in read_lines(_find(folder, "groups.txt"))]
     each, rest = divmod(len(around), len(text))
     if rest or starts[-1] != len(text):
-        raise UserError(f"{folder}: contrapro.context, groups.txt and contrapro.text do not belong together")
+        raise UserError(
+            f"{folder}: contrapro.context, groups.txt and contrapro.text do not belong together"
+        )
     items = []
     for number, (start, end) in enumerate(pairwise(starts)):
         before = [pair for pair in around[each * start : each * (start + 1)] if any(pair)]
         if context is not None:
             before = before[max(0, len(before) - context) :]
-        items.append(_item(number, before, text[start][0], [german for _, german in text[start:end]]))
+        items.append(
+            _item(number, before, text[start][0], [german for _, german in text[start:end]])
+        )
     return items
 
 
 def _read_pairs(folder: Path, name: str) -> Pairs:
     """Return the aligned lines of NAME.en and NAME.de; ValueError for unequal numbers."""
-    sides = [[line.strip() for line in read_lines(_find(folder, f"{name}.{lang}"))] for lang in LANGS]
+    sides = [
+        [line.strip() for line in read_lines(_find(folder, f"{name}.{lang}"))] for lang in LANGS
+    ]
     return list(zip(*sides, strict=True))
 
 
 def _find(folder: Path, name: str) -> Path:
     """Return the path of the file, compressed or not."""
-    return next((path for end in (".xz", ".gz") if (path := folder / (name + end)).is_file()), folder / name)
+    return next(
+        (path for end in (".xz", ".gz") if (path := folder / (name + end)).is_file()), folder / name
+    )
 
 
-def _item(number: int, before: Pairs, source: str, texts: list[str], phenomenon: str = "", *known: Any) -> Item:
-    """Return an item of ContraPro: a sentence with previous pairs, and candidates of which the first is right.
+def _item(
+    number: int, before: Pairs, source: str, texts: list[str], phenomenon: str = "", *known: Any
+) -> Item:
+    """Return an item of ContraPro: a sentence with previous pairs, and candidates of which the
+    first is right.
 
-    The expected word is the first, lower-cased, in which it differs from a wrong one (*ihn*, where the suite's
-    ``ref pronoun`` is *er*); it is the phenomenon if none is given.
+    The expected word is the first, lower-cased, in which it differs from a wrong one (*ihn*, where
+    the suite's ``ref pronoun`` is *er*); it is the phenomenon if none is given.
     """
     sides = zip_longest(*(regex.findall(r"\w+", text.lower()) for text in texts[:2]))
-    expected = next((right for right, wrong in sides if right is not None and right != wrong), "other")
+    expected = next(
+        (right for right, wrong in sides if right is not None and right != wrong), "other"
+    )
     candidates = tuple((*(german for _, german in before), text.strip()) for text in texts)
     sources = *(english for english, _ in before), source.strip()
-    return Item(number, sources, candidates, phenomenon or expected, *(known or (None, None)), expected)
+    return Item(
+        number, sources, candidates, phenomenon or expected, *(known or (None, None)), expected
+    )
 
 
 # Voita et al.
@@ -202,10 +243,15 @@ def _voita_items(path: Path) -> list[Item]:
     for number, entry in enumerate(read_json(path)):
         source, *targets = map(_split_sentences, (entry["src"], *entry["dst"]))
         if {len(target) for target in targets} != {len(source)}:
-            raise UserError(f"{path}: entry {number}: sentences (by {SEPARATOR}) of source and translations differ")
+            raise UserError(
+                f"{path}: entry {number}: sentences (by {SEPARATOR}) of source and translations "
+                "differ"
+            )
         phenomenon, distance = path.name.split(".")[0], entry.get("ctx_dist")
         right = entry["true_ind"]
-        items.append(Item(number, source, tuple(targets), phenomenon, distance, correct=right, whole=True))
+        items.append(
+            Item(number, source, tuple(targets), phenomenon, distance, correct=right, whole=True)
+        )
     return items
 
 

@@ -1,4 +1,6 @@
-"""Contrastive accuracy: does a model prefer the right translation of an item to the wrong ones, in its context?"""
+"""Contrastive accuracy: does a model prefer the right translation of an item to the wrong ones, in
+its context?
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gtransformer.evaluation.accuracy import Outcome
 from gtransformer.evaluation.instances import Capacity
-from gtransformer.evaluation.sentence_scores import Progress, Request, SentenceScorer, TokenLists, silent, size
+from gtransformer.evaluation.sentence_scores import (
+    Progress,
+    Request,
+    SentenceScorer,
+    TokenLists,
+    silent,
+    size,
+)
 from gtransformer.evaluation.suite_files import Item
 
 Encode = Callable[[Sequence[str]], TokenLists]
@@ -22,13 +31,13 @@ def score_items(
 ) -> list[Outcome]:
     """Score every candidate of every item, each in its context; outcomes in the order of ``items``.
 
-    An item is solved if its right candidate is strictly more probable than every wrong one. A wrong candidate with the
-    right one's tokens has its score. Details: ``scores`` (natural logarithm), by candidate; ``context``, the number of
-    source sentences that the model read before the last one.
+    An item is solved if its right candidate is strictly more probable than every wrong one. A wrong
+    candidate with the right one's tokens has its score. Details: ``scores`` (natural logarithm), by
+    candidate; ``context``, the number of source sentences that the model read before the last one.
 
-    The candidates of an item share one source, which is encoded once. Context is cut to ``capacity``, if given, by
-    the right candidate's length. Whole candidates with more sentences than the model takes are scored sentence by
-    sentence, each with as much context as fits.
+    The candidates of an item share one source, which is encoded once. Context is cut to
+    ``capacity``, if given, by the right candidate's length. Whole candidates with more sentences
+    than the model takes are scored sentence by sentence, each with as much context as fits.
 
     Args:
         encode_source, encode_target: convert sentences of each language to token indices.
@@ -43,36 +52,59 @@ def score_items(
         own, context = _requests(item, source, candidates, scorer, capacity)
         requests.append(own)
         contexts.append(context)
-    scores = iter(scorer.score([one for own in requests for parts in own for one in parts], progress))
+    scores = iter(
+        scorer.score([one for own in requests for parts in own for one in parts], progress)
+    )
     outcomes = []
     for item, own, context in zip(items, requests, contexts, strict=True):
         each = [sum(sum(next(scores)) for _ in parts) for parts in own]
         written = [[one.target for one in parts] for parts in own]
         right = written[item.correct]
-        each = [each[item.correct] if text == right else score for text, score in zip(written, each, strict=True)]
+        each = [
+            each[item.correct] if text == right else score
+            for text, score in zip(written, each, strict=True)
+        ]
         wrong = each[: item.correct] + each[item.correct + 1 :]
-        outcomes.append(Outcome(item, each[item.correct] > max(wrong), {"scores": each, "context": context}))
+        outcomes.append(
+            Outcome(item, each[item.correct] > max(wrong), {"scores": each, "context": context})
+        )
     return outcomes
 
 
 def _requests(
-    item: Item, source: TokenLists, candidates: list[TokenLists], scorer: SentenceScorer, capacity: Capacity
+    item: Item,
+    source: TokenLists,
+    candidates: list[TokenLists],
+    scorer: SentenceScorer,
+    capacity: Capacity,
 ) -> tuple[list[list[Request]], int]:
-    """Return the requests of each candidate, and the number of source sentences before the last one."""
+    """Return the requests of each candidate, and the number of source sentences before the last
+    one.
+    """
     name = f"item {item.id}"
     if not item.whole:
-        lengths = ([size([sentence]) for sentence in side] for side in (source, candidates[item.correct]))
+        lengths = (
+            [size([sentence]) for sentence in side] for side in (source, candidates[item.correct])
+        )
         read, written = capacity.before(*lengths)
         source = source[-read:]
-        return [[Request(source, text[-written:], (written - 1,), name)] for text in candidates], read - 1
+        return [
+            [Request(source, text[-written:], (written - 1,), name)] for text in candidates
+        ], read - 1
     most = min(capacity.sentences or len(source), len(source))
-    written = 1 if scorer.translates_last_sentence_only else capacity.target_sentences or len(source)
+    written = (
+        1 if scorer.translates_last_sentence_only else capacity.target_sentences or len(source)
+    )
     if min(most, written) < len(source):
-        return [sentence_by_sentence(source, text, most, written, name) for text in candidates], most - 1
+        return [
+            sentence_by_sentence(source, text, most, written, name) for text in candidates
+        ], most - 1
     return [[Request(source, text, None, name)] for text in candidates], len(source) - 1
 
 
-def sentence_by_sentence(source: TokenLists, target: TokenLists, most: int, written: int, name: str) -> list[Request]:
+def sentence_by_sentence(
+    source: TokenLists, target: TokenLists, most: int, written: int, name: str
+) -> list[Request]:
     """Return a request for each sentence of a text, with that sentence last.
 
     ``most``, ``written``: largest number of source and of target sentences in a request.
@@ -80,7 +112,9 @@ def sentence_by_sentence(source: TokenLists, target: TokenLists, most: int, writ
     requests = []
     for end in range(1, len(source) + 1):
         begin = max(0, end - written)
-        requests.append(Request(source[max(0, end - most) : end], target[begin:end], (end - begin - 1,), name))
+        requests.append(
+            Request(source[max(0, end - most) : end], target[begin:end], (end - begin - 1,), name)
+        )
     return requests
 
 

@@ -22,14 +22,17 @@ def align(rows: Sequence[Sequence[str]], right: range | None = None) -> str:
     right = range(1, len(widths)) if right is None else right
     lines = []
     for row in rows:
-        cells = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            c.rjust(w) if i in right else c.ljust(w)
+            for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
 
 
 def with_error(part: Mapping[str, Any]) -> str:
-    """Return an accuracy with its standard error. The error is left out if all items or none are right, as it would be
-    0 for any number of items.
+    """Return an accuracy with its standard error. The error is left out if all items or none are
+    right, as it would be 0 for any number of items.
     """
     known = part["standard_error"] is not None and 0 < part["accuracy"] < 100
     return f"{part['accuracy']:.1f}" + (f" ±{part['standard_error']:.1f}" if known else "")
@@ -50,29 +53,46 @@ def sign_cell(part: Mapping[str, Any]) -> str:
 
 
 def accuracy_table(systems: Mapping[str, Mapping], tests: Mapping[str, Mapping]) -> str:
-    """Return a row per system and phenomenon: accuracy, right items, these by distance, and the sign test.
+    """Return a row per system and phenomenon: accuracy, right items, these by distance, and the
+    sign test.
 
     ``systems`` and ``tests`` are reports of ``accuracy.report`` by name.
     """
-    distances = dict.fromkeys(row for system in systems.values() for row in system.get("by_distance", ()))
-    rows = [["system", "phenomenon", "accuracy", "right", *(f"at {distance}" for distance in distances), "sign test"]]
+    distances = dict.fromkeys(
+        row for system in systems.values() for row in system.get("by_distance", ())
+    )
+    rows = [
+        [
+            "system",
+            "phenomenon",
+            "accuracy",
+            "right",
+            *(f"at {distance}" for distance in distances),
+            "sign test",
+        ]
+    ]
     for name, system in systems.items():
-        within = system.get("by_phenomenon_and_distance", {}) | {"all": system.get("by_distance", {})}
+        within = system.get("by_phenomenon_and_distance", {}) | {
+            "all": system.get("by_distance", {})
+        }
         for part, found in {**system["by_phenomenon"], "all": system["total"]}.items():
             cells = [found, *(within.get(part, {}).get(distance) for distance in distances)]
             shown = [f"{cell['solved']}/{cell['items']}" if cell else "-" for cell in cells]
             test = "-"
             if name in tests:
-                test = sign_cell({**tests[name]["by_phenomenon"], "all": tests[name]["total"]}[part])
+                test = sign_cell(
+                    {**tests[name]["by_phenomenon"], "all": tests[name]["total"]}[part]
+                )
             rows.append([name, part, with_error(found), *shown, test])
     return align(rows, range(2, len(rows[0])))
 
 
 def score_table(systems: Sequence[Evaluation], tests: Mapping) -> str:
-    """Return all scores with signatures, a column per system; below each score, the tests against the first system.
+    """Return all scores with signatures, a column per system; below each score, the tests against
+    the first system.
 
-    Scores over instances, which may differ between systems, are shown for a single system only. Notes for the reader
-    follow.
+    Scores over instances, which may differ between systems, are shown for a single system only.
+    Notes for the reader follow.
     """
     several = len(systems) > 1
     names = [system.name for system in systems] if several else [""]
@@ -83,8 +103,18 @@ def score_table(systems: Sequence[Evaluation], tests: Mapping) -> str:
             if several and column.level == INSTANCES:
                 continue
             digits = 4 if key == COMET else 2
-            cells = [f"{system.scores[reference].values[key].score:.{digits}f}" for system in systems]
-            rows.append([reference, column.title, *cells, f"{first.segments} {column.level}", first.signature])
+            cells = [
+                f"{system.scores[reference].values[key].score:.{digits}f}" for system in systems
+            ]
+            rows.append(
+                [
+                    reference,
+                    column.title,
+                    *cells,
+                    f"{first.segments} {column.level}",
+                    first.signature,
+                ]
+            )
             results = tests.get(reference, {}).get(key)
             if results:
                 cells = [difference_cell(result) for result in results.values()]
@@ -93,7 +123,10 @@ def score_table(systems: Sequence[Evaluation], tests: Mapping) -> str:
     lines = [align(rows, range(2, 2 + len(systems)))]
     counts = systems[0].counts
     if systems[0].borders is not None:
-        lines.append(f"{counts['sentences']} sentences in {counts['documents']} documents, {systems[0].borders}")
+        lines.append(
+            f"{counts['sentences']} sentences in {counts['documents']} documents, "
+            f"{systems[0].borders}"
+        )
     for system in systems:
         lines += notes(system, several)
     return "\n".join(lines)
@@ -103,10 +136,16 @@ def notes(system: Evaluation, named: bool) -> Iterator[str]:
     """Yield notes on a system's translations: sentences that were aligned, or left out."""
     counts, start = system.counts, f"note: {system.name}: " if named else "note: "
     if counts["misaligned_instances"]:
-        how = "cut again where words differ least" if system.alignment == MWER else "aligned by order"
+        how = (
+            "cut again where words differ least" if system.alignment == MWER else "aligned by order"
+        )
         yield (
-            f"{start}{counts['misaligned_instances']} instances (of plain text: documents) have another number of "
+            f"{start}{counts['misaligned_instances']} instances (of plain text: documents) have "
+            "another number of "
             f"sentences than their source; for scores over sentences they were {how}"
         )
     if counts["left_out_sentences"]:
-        yield (f"{start}{counts['left_out_sentences']} sentences are in no instance and were left out of all scores")
+        yield (
+            f"{start}{counts['left_out_sentences']} sentences are in no instance and were left out "
+            "of all scores"
+        )

@@ -1,7 +1,8 @@
-"""The Document Transformer (Zhang et al. 2018): a sentence model that attends to previous source sentences.
+"""The Document Transformer (Zhang et al. 2018): a sentence model that attends to previous source
+sentences.
 
-Instances are ``--instances current --context-sentences K``: K previous sentences and the current one on the source
-side, the current one on the target side.
+Instances are ``--instances current --context-sentences K``: K previous sentences and the current
+one on the source side, the current one on the target side.
 """
 
 from dataclasses import dataclass
@@ -32,18 +33,21 @@ class DocumentTransformerConfig(DocumentModelConfig):
     context_in: str = option(BOTH_SIDES, "which layers attend to the context (Table 8)", SIDES)
     context_join: str = option(
         GATE,
-        "how a layer adds the result of context attention: by a gate, or by a residual connection (Table 9)",
+        "how a layer adds the result of context attention: by a gate, or by a residual connection "
+        "(Table 9)",
         JOINS,
     )
     context_of_first: str = option(
         NOTHING,
-        "context of a first sentence. nothing: a single </s>; itself: its own words, so that single "
+        "context of a first sentence. nothing: a single </s>; itself: its own words, so that "
+        "single "
         "sentences also train context attention",
         FIRST,
     )
     freeze_sentence_parameters: bool = option(
         False,
-        "step 2 of two: train only the context encoder, context attention, gates and the norms after them; all else "
+        "step 2 of two: train only the context encoder, context attention, gates and the norms "
+        "after them; all else "
         "keeps the values of the checkpoint of --finetune-from-model, with dropout still on",
     )
 
@@ -52,20 +56,34 @@ CONTEXT = "context"  # the memory's name
 
 
 class DocumentTransformerEncoder(DocumentEncoder):
-    """Encoder of the last sentence of each source, and of the words of the previous ones as a separate context.
+    """Encoder of the last sentence of each source, and of the words of the previous ones as a
+    separate context.
 
-    The context is their words without boundary tokens, one ``</s>`` at its end, positions from 0 over the whole.
-    Embeddings are the encoder's, without dropout. Arguments are those of ``DocumentEncoder``.
+    The context is their words without boundary tokens, one ``</s>`` at its end, positions from 0
+    over the whole. Embeddings are the encoder's, without dropout. Arguments are those of
+    ``DocumentEncoder``.
     """
 
-    def __init__(self, cfg: DocumentTransformerConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks):
+    def __init__(
+        self,
+        cfg: DocumentTransformerConfig,
+        dictionary: Vocabulary,
+        embed_tokens: nn.Embedding,
+        blocks,
+    ):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
-        self.context_encoder = LayerStack()  # over the context alone (Eq. 5 to 9), as wide as the encoder's layers
-        self.context_encoder.init_layers(cfg, "encoder", [(AttentionBlock("self_attn", WHOLE),)] * cfg.context_layers)
+        self.context_encoder = (
+            LayerStack()
+        )  # over the context alone (Eq. 5 to 9), as wide as the encoder's layers
+        self.context_encoder.init_layers(
+            cfg, "encoder", [(AttentionBlock("self_attn", WHOLE),)] * cfg.context_layers
+        )
 
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:
-        """Encode as ``DocumentEncoder.forward`` does, the last sentence; its ``memory`` has the context as extra
-        memory.
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused
+    ) -> dict[str, list]:
+        """Encode as ``DocumentEncoder.forward`` does, the last sentence; its ``memory`` has the
+        context as extra memory.
         """
         current, context, tags = split_context(
             src_tokens, self.bos, self.eos, self.padding, self.cfg.context_of_first == ITSELF
@@ -84,7 +102,9 @@ class DocumentTransformerEncoder(DocumentEncoder):
         return Memory(self.context_encoder.run_layers(x, view), layout)
 
 
-def split_context(tokens: Tensor, bos: int, eos: int, padding: int, itself: bool) -> tuple[Tensor, Tensor, Tensor]:
+def split_context(
+    tokens: Tensor, bos: int, eos: int, padding: int, itself: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     """Split each row into its last sentence and its context.
 
     Args:
@@ -92,8 +112,8 @@ def split_context(tokens: Tensor, bos: int, eos: int, padding: int, itself: bool
         itself: a single sentence is its own context.
 
     Returns:
-        current (batch, longest), context and its tags (batch, longest), int64, padded on the right. Tags count the
-        sentences of the context; ``</s>`` at its end belongs to the last one.
+        current (batch, longest), context and its tags (batch, longest), int64, padded on the right.
+        Tags count the sentences of the context; ``</s>`` at its end belongs to the last one.
     """
     tags, last = group_tags(tokens, bos, padding), last_sentences(tokens, bos, padding)
     before = tags.amax(dim=1, keepdim=True) - 1
@@ -102,12 +122,18 @@ def split_context(tokens: Tensor, bos: int, eos: int, padding: int, itself: bool
     words = torch.cat([words, torch.ones_like(before, dtype=torch.bool)], dim=1)
     context = torch.cat([tokens, torch.full_like(before, eos)], dim=1)
     tags = torch.cat([tags, before.clamp(min=1)], dim=1)
-    return compacted(tokens, last, padding), compacted(context, words, padding), compacted(tags, words, 0)
+    return (
+        compacted(tokens, last, padding),
+        compacted(context, words, padding),
+        compacted(tags, words, 0),
+    )
 
 
 @register("document_transformer", DocumentTransformerConfig)
 class DocumentTransformerModel(DocumentModel):
-    """Self-attention, context attention, in the decoder cross-attention, feed-forward (Eq. 11 to 18)."""
+    """Self-attention, context attention, in the decoder cross-attention, feed-forward (Eq. 11 to
+    18).
+    """
 
     encoder_class = DocumentTransformerEncoder
 

@@ -1,8 +1,9 @@
-"""The Flat-Transformer (Ma et al. 2020, "A Simple and Effective Unified Encoder for Document-Level [...] Translation").
+"""The Flat-Transformer (Ma et al. 2020, "A Simple and Effective Unified Encoder for Document-Level
+[...] Translation").
 
-Previous source sentences and the current one are one sequence; segment embeddings distinguish them. The bottom layers
-of the encoder see all of it, the top layers and the decoder only the current sentence. Instances are those of
-``--instances current --context-sentences K``.
+Previous source sentences and the current one are one sequence; segment embeddings distinguish them.
+The bottom layers of the encoder see all of it, the top layers and the decoder only the current
+sentence. Instances are those of ``--instances current --context-sentences K``.
 """
 
 from dataclasses import dataclass
@@ -23,22 +24,28 @@ from gtransformer.modules.kernels import dropout
 class FlatTransformerConfig(DocumentModelConfig):
     """A Transformer, and how many of its encoder layers see only the current sentence."""
 
-    current_layers: int = option(2, "N: top encoder layers that see only the current sentence; the others see all")
+    current_layers: int = option(
+        2, "N: top encoder layers that see only the current sentence; the others see all"
+    )
 
 
 class FlatEncoder(DocumentEncoder):
     """Encoder of the last sentence of each source; the bottom layers also read the previous ones.
 
-    No top layer and no decoder reads context states above the bottom layers, so these are not computed. Arguments are
-    those of ``DocumentEncoder``.
+    No top layer and no decoder reads context states above the bottom layers, so these are not
+    computed. Arguments are those of ``DocumentEncoder``.
     """
 
-    def __init__(self, cfg: FlatTransformerConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks):
+    def __init__(
+        self, cfg: FlatTransformerConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks
+    ):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.embed_segments = nn.Embedding(2, cfg.encoder_embed_dim)  # context, current sentence
         nn.init.normal_(self.embed_segments.weight, std=cfg.encoder_embed_dim**-0.5)
 
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused
+    ) -> dict[str, list]:
         """Encode as ``DocumentEncoder.forward`` does, the last sentence."""
         last = last_sentences(src_tokens, self.bos, self.padding)
         current = compacted(src_tokens, last, self.padding)
@@ -46,7 +53,9 @@ class FlatEncoder(DocumentEncoder):
         bottom = len(self.layers) - self.cfg.current_layers
         with self.autocast():
             segments = self.embed_segments(whole.pack(last.long()))
-            x = self.add_positions(self.words(whole.pack(src_tokens)), whole.offset, whole.length, segments)
+            x = self.add_positions(
+                self.words(whole.pack(src_tokens)), whole.offset, whole.length, segments
+            )
             x = dropout(x, self.cfg.dropout) if self.training else x
             x = self.run_some(self.layers[:bottom], x, self.view(whole))
             x = x[whole.pack(last)]
@@ -70,5 +79,6 @@ class FlatTransformerModel(InstanceTransformerModel):
         """Raise UserError for more layers on the current sentence than there are."""
         if not 0 <= cfg.current_layers <= cfg.encoder_layers:
             raise UserError(
-                f"--current-layers {cfg.current_layers} is not between 0 and the {cfg.encoder_layers} encoder layers"
+                f"--current-layers {cfg.current_layers} is not between 0 and the "
+                f"{cfg.encoder_layers} encoder layers"
             )

@@ -1,4 +1,6 @@
-"""A model in a folder: ``config.json``, its system and options, and ``model.safetensors``, its parameters."""
+"""A model in a folder: ``config.json``, its system and options, and ``model.safetensors``, its
+parameters.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def save(model: DocumentModel, folder: Path) -> None:
     """Write a model; a table that is tied is written once."""
     write_json(folder / CONFIG, {SYSTEM: model.system, **asdict(model.cfg)})
     save_model(model, str(folder / PARAMETERS))
-    (folder / PARAMETERS).chmod((folder / CONFIG).stat().st_mode)  # safetensors lets nobody else read it
+    (folder / PARAMETERS).chmod(
+        (folder / CONFIG).stat().st_mode
+    )  # safetensors lets nobody else read it
 
 
 def load(folder: Path, source: Vocabulary, target: Vocabulary, **changed: str) -> DocumentModel:
@@ -34,7 +38,9 @@ def load(folder: Path, source: Vocabulary, target: Vocabulary, **changed: str) -
     options = read_json(folder / CONFIG) | changed
     name = options.pop(SYSTEM)
     if name not in SYSTEMS:
-        raise UserError(f"{folder}: a model of the system {name}; give the folder of its code with --user-dir")
+        raise UserError(
+            f"{folder}: a model of the system {name}; give the folder of its code with --user-dir"
+        )
     kind = SYSTEMS[name]
     model = kind.build(kind.config_class(**options), source, target)
     model.load_state_dict(read_parameters(folder))
@@ -45,4 +51,6 @@ def read_parameters(folder: Path) -> dict[str, Tensor]:
     """Return the parameters by all their names."""
     with safe_open(folder / PARAMETERS, "pt") as file:
         found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return found | {name: found[first] for name, first in (file.metadata() or {}).items() if first in found}
+        return found | {
+            name: found[first] for name, first in (file.metadata() or {}).items() if first in found
+        }

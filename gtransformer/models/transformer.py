@@ -1,9 +1,11 @@
-"""The Transformer (Vaswani et al. 2017) as a document model, and long and short term attention (LST).
+"""The Transformer (Vaswani et al. 2017) as a document model, and long and short term attention
+(LST).
 
-All attention of the Transformer sees the whole instance. The sentences of an instance (``--instances``) decide between
-three systems: the Transformer on sentences, concatenation with k sentences of context (Tiedemann and Scherrer 2017),
-and the Transformer over documents. It computes the same as ``--arch gtransformer --doc-mode full``, with the same
-parameters.
+All attention of the Transformer sees the whole instance. The sentences of an instance
+(``--instances``) decide between
+three systems: the Transformer on sentences, concatenation with k sentences of context (Tiedemann
+and Scherrer 2017), and the Transformer over documents. It computes the same as ``--arch
+gtransformer --doc-mode full``, with the same parameters.
 """
 
 from dataclasses import dataclass
@@ -33,7 +35,9 @@ class InstanceTransformerModel(DocumentModel):
     @classmethod
     def decoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
         own = AttentionBlock("self_attn", cls.own_scopes)
-        return [(own, AttentionBlock("encoder_attn", cls.cross_scopes(cfg), memory="source"))] * cfg.decoder_layers
+        return [
+            (own, AttentionBlock("encoder_attn", cls.cross_scopes(cfg), memory="source"))
+        ] * cfg.decoder_layers
 
 
 @dataclass
@@ -41,18 +45,21 @@ class LstTransformerConfig(DocumentModelConfig):
     """A document model, and how far its cross-attention sees."""
 
     translation_locality: bool = option(
-        False, "cross-attention sees only the source of the same sentence, not the whole document as in the paper"
+        False,
+        "cross-attention sees only the source of the same sentence, not the whole document as in "
+        "the paper",
     )
 
 
 @register("lst_transformer", LstTransformerConfig)
 class LstTransformerModel(InstanceTransformerModel):
-    """LST attention (Zhang et al. 2020 b, as in "Improving Long Context Document-Level Machine Translation", 3.2).
+    """LST attention (Zhang et al. 2020 b, as in "Improving Long Context Document-Level Machine
+    Translation", 3.2).
 
-    Self-attention is computed twice, within the sentence and over the whole document. The two context vectors are
-    concatenated before one linear layer. The papers do not say in which layers, and with which projections. Here it is
-    in all layers, with the same queries, keys and values: the 51 million parameters of all systems there leave no room
-    for a second set.
+    Self-attention is computed twice, within the sentence and over the whole document. The two
+    context vectors are concatenated before one linear layer. The papers do not say in which layers,
+    and with which projections. Here it is in all layers, with the same queries, keys and values:
+    the 51 million parameters of all systems there leave no room for a second set.
     """
 
     own_scopes = ((BySentence(), ByDocument()),)

@@ -1,4 +1,5 @@
-"""Window attention (Herold and Ney 2023): a query sees the keys at most w positions from b_i (section 3.3, Eq. 1).
+"""Window attention (Herold and Ney 2023): a query sees the keys at most w positions from b_i
+(section 3.3, Eq. 1).
 
 All self- and cross-attention is like this. Memory is linear in the document's length.
 """
@@ -16,7 +17,11 @@ from gtransformer.modules.reach import Reach, by_window
 
 ONE_TO_ONE, LINEAR, SENTENCE = ALIGNMENTS = ("one-to-one", "linear", "sentence")
 WINDOW_POSITIONS = ("absolute", "relative")
-CENTRES = {ONE_TO_ONE: alignment.one_to_one, LINEAR: alignment.linear, SENTENCE: alignment.sentence_aligned}
+CENTRES = {
+    ONE_TO_ONE: alignment.one_to_one,
+    LINEAR: alignment.linear,
+    SENTENCE: alignment.sentence_aligned,
+}
 
 
 @dataclass(frozen=True)
@@ -56,30 +61,39 @@ class AlignedWindow(Scope):
 
 @dataclass
 class WindowTransformerConfig(DocumentModelConfig):
-    """A Transformer whose attention is a window; defaults are the paper's best (its section 4.3, Table 4)."""
+    """A Transformer whose attention is a window; defaults are the paper's best (its section 4.3,
+    Table 4).
+    """
 
-    window: int = option(20, "w: every query sees the keys at most so many positions from the middle of its window")
+    window: int = option(
+        20, "w: every query sees the keys at most so many positions from the middle of its window"
+    )
     window_positions: str = option(
         "relative",
-        "absolute: position embeddings at the input; relative: instead of them, vectors in self-attention for each "
+        "absolute: position embeddings at the input; relative: instead of them, vectors in "
+        "self-attention for each "
         "distance up to the window's (Shaw et al. 2018)",
         WINDOW_POSITIONS,
     )
     train_alignment: str = option(
         LINEAR,
-        "middle of cross-attention's windows while whole target documents are known (training, scoring). linear: both "
-        "documents stretched to one length; sentence: from the first token of the sentence's source on; one-to-one: "
+        "middle of cross-attention's windows while whole target documents are known (training, "
+        "scoring). linear: both "
+        "documents stretched to one length; sentence: from the first token of the sentence's "
+        "source on; one-to-one: "
         "the same position",
         ALIGNMENTS,
     )
     decode_alignment: str = option(
         SENTENCE,
-        "the same in decoding, where linear stretches by --length-ratio; --model-overrides changes it",
+        "the same in decoding, where linear stretches by --length-ratio; --model-overrides changes "
+        "it",
         ALIGNMENTS,
     )
     length_ratio: float | None = option(
         None,
-        "source tokens for each target token, mean over documents; training takes it from its data and saves it with "
+        "source tokens for each target token, mean over documents; training takes it from its data "
+        "and saves it with "
         "the model",
     )
 
@@ -89,7 +103,9 @@ class WindowTransformerModel(DocumentModel):
     """A Transformer that never sees beyond its window."""
 
     @classmethod
-    def build(cls, cfg: WindowTransformerConfig, source: Vocabulary, target: Vocabulary) -> DocumentModel:
+    def build(
+        cls, cfg: WindowTransformerConfig, source: Vocabulary, target: Vocabulary
+    ) -> DocumentModel:
         """Build; with relative positions the input has none, whatever the options say."""
         without = cfg.no_token_positional_embeddings or cfg.window_positions == "relative"
         model = super().build(replace(cfg, no_token_positional_embeddings=without), source, target)
@@ -101,7 +117,8 @@ class WindowTransformerModel(DocumentModel):
         """Raise UserError for linear decoding without a ratio."""
         if cfg.length_ratio is None and cfg.decode_alignment == LINEAR:
             raise UserError(
-                "--decode-alignment linear needs --length-ratio, source tokens for each target token; training through "
+                "--decode-alignment linear needs --length-ratio, source tokens for each target "
+                "token; training through "
                 "fairseq-train takes it from its data"
             )
 
@@ -111,7 +128,9 @@ class WindowTransformerModel(DocumentModel):
 
     @classmethod
     def decoder_blocks(cls, cfg: WindowTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
-        scope = AlignedWindow(cfg.window, cfg.train_alignment, cfg.decode_alignment, cfg.length_ratio or 1.0)
+        scope = AlignedWindow(
+            cfg.window, cfg.train_alignment, cfg.decode_alignment, cfg.length_ratio or 1.0
+        )
         cross = AttentionBlock("encoder_attn", ((scope,),), memory="source")
         return [(cls._own(cfg), cross)] * cfg.decoder_layers
 

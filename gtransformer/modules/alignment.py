@@ -1,8 +1,10 @@
-"""The centre b_i of the window for each position i of the queries (Herold and Ney 2023, section 3.3).
+"""The centre b_i of the window for each position i of the queries (Herold and Ney 2023, section
+3.3).
 
-All functions are pure functions of indices. As in the paper, formulas count positions from 1, round halves up and clamp
-centres to [1, J], J being the length of the key document. Arguments and results count from 0. Row i of the target
-predicts e_i and has read e_{i-1}: the first row has read the first ``<s>``.
+All functions are pure functions of indices. As in the paper, formulas count positions from 1, round
+halves up and clamp centres to [1, J], J being the length of the key document. Arguments and results
+count from 0. Row i of the target predicts e_i and has read e_{i-1}: the first row has read the
+first ``<s>``.
 
 Arrays are int64 on the host, one entry a query. In a document without keys the centre is 0.
 """
@@ -15,7 +17,9 @@ from gtransformer.modules.ragged import Ragged
 
 
 def one_to_one(queries: Ragged, keys: Ragged) -> np.ndarray:
-    """Return b_i = i for whole documents -> (Nq,) positions in the key document. Self-attention always uses it."""
+    """Return b_i = i for whole documents -> (Nq,) positions in the key document. Self-attention
+    always uses it.
+    """
     return _within(queries.position, keys.doc_lengths[queries.doc])
 
 
@@ -38,10 +42,12 @@ def linear(queries: Ragged, keys: Ragged, ratio: float | None = None) -> np.ndar
 
 
 def sentence_aligned(queries: Ragged, keys: Ragged) -> np.ndarray:
-    """Return the first token of the source sentence where a target sentence begins, else b_{i-1} + 1 -> (Nq,).
+    """Return the first token of the source sentence where a target sentence begins, else b_{i-1} +
+    1 -> (Nq,).
 
-    A target sentence begins at the row that has read its first token (its tag differs from the one before). It belongs
-    to the source sentence with the same tag. A sentence beyond the source's sentences continues without a jump.
+    A target sentence begins at the row that has read its first token (its tag differs from the one
+    before). It belongs to the source sentence with the same tag. A sentence beyond the source's
+    sentences continues without a jump.
     """
     starts = sentence_starts(keys)
     start = starts[queries.doc, np.minimum(queries.tag, starts.shape[1] - 1)]
@@ -53,7 +59,8 @@ def sentence_aligned(queries: Ragged, keys: Ragged) -> np.ndarray:
 
 
 def sentence_starts(tokens: Ragged) -> np.ndarray:
-    """Return (documents, sentences + 2) int64: position of the first token with each tag, -1 if there is none.
+    """Return (documents, sentences + 2) int64: position of the first token with each tag, -1 if
+    there is none.
 
     The last column is always -1: tags beyond the sentences may be clipped to it.
     """

@@ -1,8 +1,11 @@
-"""Multi-head attention over one or several patterns (Bao et al. 2021, Eq. 5, 8 and 9), and gates that join two results.
+"""Multi-head attention over one or several patterns (Bao et al. 2021, Eq. 5, 8 and 9), and gates
+that join two results.
 
 * ``MultiheadAttention``: several scopes of one attention, concatenated (Zhang et al. 2020).
-* ``Gate``: two attentions with parameters of their own, mixed channel by channel (Bao et al. 2021, Eq. 10).
-* ``ResidualGate``: a state and the result of one attention, instead of the residual connection (Zhang et al. 2018).
+* ``Gate``: two attentions with parameters of their own, mixed channel by channel (Bao et al. 2021,
+  Eq. 10).
+* ``ResidualGate``: a state and the result of one attention, instead of the residual connection
+  (Zhang et al. 2018).
 """
 
 from __future__ import annotations
@@ -20,16 +23,23 @@ from gtransformer.modules.ragged import Ragged, on_device
 
 
 class Pattern(Protocol):
-    """Who sees whom, computed once for all layers and heads: an engine's, or that of a step of decoding."""
+    """Who sees whom, computed once for all layers and heads: an engine's, or that of a step of
+    decoding.
+    """
 
     queries: Ragged
 
     def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> Sequence:
-        """Return keys and values of a module in the form that ``attend`` takes; ``states`` (Nk, channels)."""
+        """Return keys and values of a module in the form that ``attend`` takes; ``states`` (Nk,
+        channels).
+        """
         ...
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
-        """Attend: q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim), 0 for a query with no visible key.
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None
+    ) -> Tensor:
+        """Attend: q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim), 0 for a query
+        with no visible key.
 
         ``relative`` (2c + 1, dim): vectors of relative positions (``relative.py``).
         """
@@ -37,18 +47,21 @@ class Pattern(Protocol):
 
 
 class MultiheadAttention(nn.Module):
-    """Attention with its projections (Eq. 5 and 8); parameters are named as in fairseq and the authors' release.
+    """Attention with its projections (Eq. 5 and 8); parameters are named as in fairseq and the
+    authors' release.
 
     Args:
         channels: model dimension, also of the output.
         heads: number of heads; must divide ``channels``.
         dropout: probability of dropping an attention weight in training.
         memory_channels: dimension of keys' and values' input; default ``channels``.
-        scopes: number of patterns that the same queries, keys and values are attended over; the results are
-            concatenated before the output projection (LST attention, Zhang et al. 2020).
-        relative: with relative positions, learned vectors for distances clipped at this one (``relative.py``).
-        numbered: embeddings of sentence numbers are added to queries and keys, each by a map of its own that is zero at
-            first. The engines need no change for this.
+        scopes: number of patterns that the same queries, keys and values are attended over; the
+            results are concatenated before the output projection (LST attention, Zhang et al.
+            2020).
+        relative: with relative positions, learned vectors for distances clipped at this one
+            (``relative.py``).
+        numbered: embeddings of sentence numbers are added to queries and keys, each by a map of its
+            own that is zero at first. The engines need no change for this.
     """
 
     def __init__(
@@ -70,11 +83,15 @@ class MultiheadAttention(nn.Module):
         self.out_proj = Linear(scopes * channels, channels)
         self.relative = None
         if relative is not None:
-            self.relative = nn.Embedding.from_pretrained(torch.empty(2 * relative + 1, self.dim), freeze=False)
+            self.relative = nn.Embedding.from_pretrained(
+                torch.empty(2 * relative + 1, self.dim), freeze=False
+            )
             nn.init.xavier_uniform_(self.relative.weight)
-        self.query_numbers, self.key_numbers = (SentenceNumbers(channels, True) if numbered else None for _ in "qk")
-        # Glorot, scaled as if the three input projections were one matrix (as in fairseq's Transformer if sizes are
-        # equal).
+        self.query_numbers, self.key_numbers = (
+            SentenceNumbers(channels, True) if numbered else None for _ in "qk"
+        )
+        # Glorot, scaled as if the three input projections were one matrix (as in fairseq's
+        # Transformer if sizes are equal).
         gain = 2**-0.5 if memory_channels == channels else 1.0
         for projection in (self.k_proj, self.v_proj, self.q_proj):
             nn.init.xavier_uniform_(projection.weight, gain=gain)
@@ -82,7 +99,9 @@ class MultiheadAttention(nn.Module):
         nn.init.zeros_(self.out_proj.bias)
 
     def forward(self, x: Tensor, memory: Tensor, *patterns: Pattern) -> Tensor:
-        """Attend: x (Nq, channels), memory (Nk, memory_channels), a pattern for each scope -> (Nq, channels)."""
+        """Attend: x (Nq, channels), memory (Nk, memory_channels), a pattern for each scope -> (Nq,
+        channels).
+        """
         q = self.project_queries(x, patterns[0].queries.tag)
         k, v = patterns[0].keys_and_values(self, memory)
         dropout = self.dropout if self.training else 0.0
@@ -93,7 +112,9 @@ class MultiheadAttention(nn.Module):
         return self.out_proj(torch.cat(found, dim=-1))
 
     def project_queries(self, x: Tensor, tags: np.ndarray) -> Tensor:
-        """Project x (Nq, channels) -> (Nq, heads, dim); ``tags`` (Nq,) int64, the sentence of each token."""
+        """Project x (Nq, channels) -> (Nq, heads, dim); ``tags`` (Nq,) int64, the sentence of each
+        token.
+        """
         q = self.q_proj(x).view(-1, self.heads, self.dim)
         return q if self.query_numbers is None else q + self._embedded(self.query_numbers, tags, q)
 
@@ -105,15 +126,17 @@ class MultiheadAttention(nn.Module):
 
     def _embedded(self, numbers: SentenceNumbers, tags: np.ndarray, like: Tensor) -> Tensor:
         """Embed tags (n,) int64 as queries or keys, (n, heads, dim) in the type of ``like``."""
-        distinct, inverse = (on_device(one, like.device) for one in np.unique(tags, return_inverse=True))
+        distinct, inverse = (
+            on_device(one, like.device) for one in np.unique(tags, return_inverse=True)
+        )
         return numbers(distinct, like.dtype).to(like.dtype).index_select(0, inverse).view_as(like)
 
 
 class Gate(nn.Sequential):
     """The gate of Eq. 10: sigmoid([H_L, H_G] W + b), in float32 (float64 stays).
 
-    In bfloat16 the sigmoid of 6.5 is exactly 1: nearly shut gates would have no gradient and stay shut. W is
-    initialised as in the release (Glorot and Bengio 2010).
+    In bfloat16 the sigmoid of 6.5 is exactly 1: nearly shut gates would have no gradient and stay
+    shut. W is initialised as in the release (Glorot and Bengio 2010).
 
     Args:
         bias: initial value of all of b; the release's is 0.
@@ -131,14 +154,16 @@ class Gate(nn.Sequential):
 
 
 def mixed(g: Tensor, local: Tensor, global_: Tensor) -> Tensor:
-    """Return Eq. 10: H = H_L * g + H_G * (1 - g); all (..., channels), computed in the gate's type, returned in
-    ``local``'s.
+    """Return Eq. 10: H = H_L * g + H_G * (1 - g); all (..., channels), computed in the gate's type,
+    returned in ``local``'s.
     """
     return (local * g + global_ * (1 - g)).to(local.dtype)
 
 
 class ResidualGate(nn.Module):
-    """Eq. 22 of Zhang et al. (2018): lambda = sigmoid(W_i H + W_s C), two square matrices without bias."""
+    """Eq. 22 of Zhang et al. (2018): lambda = sigmoid(W_i H + W_s C), two square matrices without
+    bias.
+    """
 
     def __init__(self, channels: int):
         super().__init__()
@@ -146,5 +171,7 @@ class ResidualGate(nn.Module):
         self.found_proj = Linear(channels, channels, bias=False)
 
     def forward(self, own: Tensor, found: Tensor) -> Tensor:
-        """Compute lambda (..., channels) from states H and the result C of their attention, (..., channels)."""
+        """Compute lambda (..., channels) from states H and the result C of their attention, (...,
+        channels).
+        """
         return torch.sigmoid(self.own_proj(own) + self.found_proj(found))

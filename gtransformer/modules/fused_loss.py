@@ -1,10 +1,11 @@
 """Label-smoothed cross-entropy directly from the top states, chunk by chunk.
 
-The logits of a chunk of tokens become loss and gradients at once and are then discarded. So no (tokens, vocabulary)
-tensor is stored, neither logits nor log probabilities. The products are those of the ordinary loss: logits, gradient of
-the states, gradient of the output weights.
+The logits of a chunk of tokens become loss and gradients at once and are then discarded. So no
+(tokens, vocabulary) tensor is stored, neither logits nor log probabilities. The products are those
+of the ordinary loss: logits, gradient of the states, gradient of the output weights.
 
-In float16 the two gradients are products in float32: their sums could overflow, whatever the loss scale.
+In float16 the two gradients are products in float32: their sums could overflow, whatever the loss
+scale.
 """
 
 from __future__ import annotations
@@ -15,37 +16,47 @@ from torch import Tensor
 from gtransformer.modules.kernels import product, rows_at_once
 
 CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32,
-LARGER_ON_GPU = 4  # so many times as much on a GPU, where each chunk costs the start of its kernels,
+LARGER_ON_GPU = (
+    4  # so many times as much on a GPU, where each chunk costs the start of its kernels,
+)
 FEWEST_ROWS = 256  # but at least of so many tokens, or 250,000 words would mean too many products
 
 
-def fused_cross_entropy(features: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+def fused_cross_entropy(
+    features: Tensor, weight: Tensor, targets: Tensor, smoothing: float
+) -> tuple[Tensor, Tensor]:
     """Return the summed loss and the summed negative log likelihood of ``targets``.
 
-    With V words and smoothing e, the target distribution is 1 - e at the target and e / (V - 1) elsewhere, as in
-    fairseq's ``label_smoothed_cross_entropy``.
+    With V words and smoothing e, the target distribution is 1 - e at the target and e / (V - 1)
+    elsewhere, as in fairseq's ``label_smoothed_cross_entropy``.
 
     Args:
         features: (tokens, channels) in any floating type.
-        weight: (vocabulary, channels) output projection. In autocast, products have autocast's type, gradients that of
-            the arguments.
+        weight: (vocabulary, channels) output projection. In autocast, products have autocast's
+            type, gradients that of the arguments.
         targets: (tokens,) int64, no padding.
         smoothing: e, between 0 and 1.
 
     Returns:
         two scalars, float32 (float64 for float64 input); only the first has a gradient.
     """
-    if not torch.is_grad_enabled():  # else the function would compute gradients: it sees only its arguments
+    if (
+        not torch.is_grad_enabled()
+    ):  # else the function would compute gradients: it sees only its arguments
         features, weight = features.detach(), weight.detach()
     device = features.device.type
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else features.dtype
+    dtype = (
+        torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else features.dtype
+    )
     with torch.autocast(device, enabled=False):
         return _FusedCrossEntropy.apply(features, weight, targets, smoothing, dtype)
 
 
 class _FusedCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, features: Tensor, weight: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype):
+    def forward(
+        ctx, features: Tensor, weight: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
+    ):
         want_features, want_weight = ctx.needs_input_grad[:2]
         ctx.types = features.dtype, weight.dtype
         features, weight = features.to(dtype), weight.to(dtype)
@@ -59,7 +70,9 @@ class _FusedCrossEntropy(torch.autograd.Function):
         grad_weight = torch.zeros_like(weight, dtype=exact) if want_weight else None
         loss = torch.zeros((), dtype=exact, device=features.device)
         nll = torch.zeros_like(loss)
-        rows = max(FEWEST_ROWS, CHUNK_ELEMENTS * (LARGER_ON_GPU if features.is_cuda else 1) // vocabulary)
+        rows = max(
+            FEWEST_ROWS, CHUNK_ELEMENTS * (LARGER_ON_GPU if features.is_cuda else 1) // vocabulary
+        )
         for start in range(0, len(features), rows):
             h, target = features[start : start + rows], targets[start : start + rows].unsqueeze(1)
             grad = product(h, weight).to(summed)
@@ -76,7 +89,9 @@ class _FusedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad_loss: Tensor, _):
-        unscaled = grad_loss.device.type == "cpu" and grad_loss.item() == 1.0  # reading it would synchronise with a GPU
+        unscaled = (
+            grad_loss.device.type == "cpu" and grad_loss.item() == 1.0
+        )  # reading it would synchronise with a GPU
         grads = [
             None if grad is None else (grad if unscaled else grad * grad_loss).to(dtype)
             for grad, dtype in zip(ctx.saved_tensors, ctx.types, strict=True)
@@ -87,13 +102,15 @@ class _FusedCrossEntropy(torch.autograd.Function):
 def _turn_into_gradient(
     logits: Tensor, target: Tensor, exact: torch.dtype, spread: float, peak: float
 ) -> tuple[Tensor, Tensor]:
-    """Replace logits (tokens, words) by d loss / d logits = softmax - (peak at the target) - spread.
+    """Replace logits (tokens, words) by d loss / d logits = softmax - (peak at the target) -
+    spread.
 
-    It processes some rows at a time: on the CPU, all passes but the first then find them in the cache.
+    It processes some rows at a time: on the CPU, all passes but the first then find them in the
+    cache.
 
     Returns:
-        two scalars of the type ``exact``, in which everything is computed: the summed negative log likelihood, and that
-        of all words together.
+        two scalars of the type ``exact``, in which everything is computed: the summed negative log
+        likelihood, and that of all words together.
     """
     vocabulary = logits.shape[1]
     rows = rows_at_once(logits)

@@ -1,11 +1,12 @@
-"""Operations that are faster on the CPU than PyTorch's: linear layers, dropout, log probabilities. Elsewhere
-PyTorch's.
+"""Operations that are faster on the CPU than PyTorch's: linear layers, dropout, log probabilities.
+Elsewhere PyTorch's.
 
-Linear layers in float32: PyTorch uses MKL, which does not use AVX-512 on AMD's processors. oneDNN, which PyTorch
-includes, does. It was faster on a Zen 5 (docs/performance.md). Sums differ in the last bits.
+Linear layers in float32: PyTorch uses MKL, which does not use AVX-512 on AMD's processors. oneDNN,
+which PyTorch includes, does. It was faster on a Zen 5 (docs/performance.md). Sums differ in the
+last bits.
 
-In int8, for translation only, a matrix has a scale for each output, an input has one for each of its rows. So a row's
-result does not depend on the others.
+In int8, for translation only, a matrix has a scale for each output, an input has one for each of
+its rows. So a row's result does not depend on the others.
 """
 
 from __future__ import annotations
@@ -22,20 +23,26 @@ from gtransformer.modules.processor import has_vnni, onednn_is_faster
 _onednn = torch.ops.mkldnn._linear_pointwise  # of float32 and bfloat16, without gradient
 LARGEST, TINY = 127.0, 1e-30  # of 8-bit integers; the least scale of a row that is not zero
 FEW_ROWS = 64  # oneDNN packs weights for about so many rows
-SCORED_ELEMENTS = 1 << 22  # log probabilities at a time: larger memory would be returned to the system at every step
+SCORED_ELEMENTS = (
+    1 << 22
+)  # log probabilities at a time: larger memory would be returned to the system at every step
 LARGER_ON_GPU = 8  # so many times as many on a GPU: 128 MiB
 CACHED_ELEMENTS = 1 << 18  # 1 MiB in float32 stays in a CPU's cache
 
 
 def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
-    """Set each element of ``x`` to zero with probability ``p`` (in steps of 2**-16) and divide the rest by 1 - p.
+    """Set each element of ``x`` to zero with probability ``p`` (in steps of 2**-16) and divide the
+    rest by 1 - p.
 
-    On the CPU PyTorch's own dropout draws one random number for each element and takes three times as long.
+    On the CPU PyTorch's own dropout draws one random number for each element and takes three times
+    as long.
     """
     if not training or not 0 < p < 1 or x.device.type != "cpu":
         return functional.dropout(x, p, training)
     words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    numbers = words.view(torch.int16)[: x.numel()].view(x.shape)  # four from each word, from -2**15 to 2**15 - 1
+    numbers = words.view(torch.int16)[: x.numel()].view(
+        x.shape
+    )  # four from each word, from -2**15 to 2**15 - 1
     kept = numbers >= round(p * 2**16) - 2**15
     return x * kept.to(x.dtype).mul_(1 / (1 - p))
 
@@ -43,14 +50,18 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
 class Linear(nn.Linear):
     """torch.nn.Linear with the same parameters and result; on the CPU by the faster library.
 
-    After ``quantise``, or in a ``decoding_copy``, its ``forward`` is an ``Int8Linear`` or a ``PackedLinear``.
+    After ``quantise``, or in a ``decoding_copy``, its ``forward`` is an ``Int8Linear`` or a
+    ``PackedLinear``.
     """
 
     def quantise(self) -> None:
         """Multiply in int8 from now on; the weights leave memory unless another module has them."""
         self.forward = Int8Linear(self)
-        # NaN, so that a use of the weights would not go unnoticed. Their shape, type and device remain.
-        self.weight = nn.Parameter(self.weight.new_full((), torch.nan).expand_as(self.weight), requires_grad=False)
+        # NaN, so that a use of the weights would not go unnoticed. Their shape, type and device
+        # remain.
+        self.weight = nn.Parameter(
+            self.weight.new_full((), torch.nan).expand_as(self.weight), requires_grad=False
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layer, (..., in) -> (..., out)."""
@@ -60,10 +71,11 @@ class Linear(nn.Linear):
 
 
 class Int8Linear:
-    """A linear layer with weights rounded to int8, for float32 inputs on the CPU, by PyTorch's FBGEMM.
+    """A linear layer with weights rounded to int8, for float32 inputs on the CPU, by PyTorch's
+    FBGEMM.
 
-    Inputs have 8 bits where the processor has AVX512-VNNI, else 7: products are then added up in 16 bits, where two of
-    8 bits would overflow.
+    Inputs have 8 bits where the processor has AVX512-VNNI, else 7: products are then added up in 16
+    bits, where two of 8 bits would overflow.
 
     It has no gradient.
     """
@@ -86,7 +98,9 @@ class Int8Linear:
         largest = x.abs().amax(dim=-1, keepdim=True).clamp_(min=TINY)
         multiply = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32
         found = multiply(x / largest, 1 / self.levels, self.levels + 1, self.packed)
-        return found.mul_(largest) if self.bias is None else torch.addcmul(self.bias, found, largest)
+        return (
+            found.mul_(largest) if self.bias is None else torch.addcmul(self.bias, found, largest)
+        )
 
 
 def quantise(module: nn.Module) -> int:
@@ -98,9 +112,11 @@ def quantise(module: nn.Module) -> int:
 
 
 def decoding_copy(module: nn.Module, dtype: torch.dtype | None = None) -> nn.Module:
-    """Return a module that shares all parameters, buffers and hooks with ``module``, but multiplies without gradient.
+    """Return a module that shares all parameters, buffers and hooks with ``module``, but multiplies
+    without gradient.
 
-    Linear layers multiply as a ``PackedLinear`` in ``dtype``; those with a ``forward`` of their own keep it.
+    Linear layers multiply as a ``PackedLinear`` in ``dtype``; those with a ``forward`` of their own
+    keep it.
     """
     copies: dict[nn.Module, nn.Module] = {}
 
@@ -118,8 +134,9 @@ def decoding_copy(module: nn.Module, dtype: torch.dtype | None = None) -> nn.Mod
 class PackedLinear:
     """A linear layer for few rows, where the time to read the weights dominates.
 
-    The weights are stored in the type of the products, on the CPU in oneDNN's own layout; they must not change while it
-    is in use. Results have the type of the input. It is for decoding and has no gradient.
+    The weights are stored in the type of the products, on the CPU in oneDNN's own layout; they must
+    not change while it is in use. Results have the type of the input. It is for decoding and has no
+    gradient.
 
     Args:
         layer: the linear layer.
@@ -129,14 +146,19 @@ class PackedLinear:
     def __init__(self, layer: nn.Linear, dtype: torch.dtype | None = None):
         self.dtype, self.shape = dtype or layer.weight.dtype, layer.weight.shape
         weight, self.bias = (
-            None if one is None else one.detach().to(self.dtype) for one in (layer.weight, layer.bias)
+            None if one is None else one.detach().to(self.dtype)
+            for one in (layer.weight, layer.bias)
         )
         self.packs = weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
         if self.dtype == torch.bfloat16:
             self.packs = self.packs and torch.ops.mkldnn._is_mkldnn_bf16_supported()
         else:
-            self.packs = self.packs and self.dtype == torch.float32 and onednn_is_faster(packed=True)
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, FEW_ROWS) if self.packs else weight
+            self.packs = (
+                self.packs and self.dtype == torch.float32 and onednn_is_faster(packed=True)
+            )
+        self.weight = (
+            torch.ops.mkldnn._reorder_linear_weight(weight, FEW_ROWS) if self.packs else weight
+        )
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the layer, x (rows, in) -> (rows, out)."""
@@ -149,18 +171,23 @@ class PackedLinear:
 
 
 def _is_for_onednn(x: Tensor) -> bool:
-    return x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() > 0 and onednn_is_faster()
+    return (
+        x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() > 0 and onednn_is_faster()
+    )
 
 
 def product(x: Tensor, weight: Tensor) -> Tensor:
-    """Return x (N, in) times weight (out, in) transposed -> (N, out). It has no gradient, and ignores autocast."""
+    """Return x (N, in) times weight (out, in) transposed -> (N, out). It has no gradient, and
+    ignores autocast.
+    """
     if _is_for_onednn(x):
         return _onednn(x, weight, None, "none", [], "")
     return functional.linear(x, weight)
 
 
 def rows_at_once(x: Tensor, columns: int | None = None) -> int:
-    """Return how many rows of x (rows, columns) to process at a time in several passes: on the CPU what its cache
+    """Return how many rows of x (rows, columns) to process at a time in several passes: on the CPU
+    what its cache
     holds. ``columns``: of products of x with larger matrices, which are read again for every part.
     """
     if columns is not None:
@@ -169,9 +196,11 @@ def rows_at_once(x: Tensor, columns: int | None = None) -> int:
 
 
 def log_probabilities(logits: Tensor) -> Tensor:
-    """Return log probabilities of logits (rows, words) in float32, or float64 for float64; may overwrite ``logits``.
+    """Return log probabilities of logits (rows, words) in float32, or float64 for float64; may
+    overwrite ``logits``.
 
-    It has no gradient. On the CPU it works in place, in parts that its cache holds. This takes less than half the time.
+    It has no gradient. On the CPU it works in place, in parts that its cache holds. This takes less
+    than half the time.
     """
     exact = torch.promote_types(logits.dtype, torch.float32)
     if logits.device.type != "cpu" or logits.dtype != exact:

@@ -1,9 +1,11 @@
-"""The packed engine: attention per segment (sentence, document or block), linear in the number of segments.
+"""The packed engine: attention per segment (sentence, document or block), linear in the number of
+segments.
 
-A segment is a set of queries whose intervals of keys begin at the same key. Where every query has an interval of its
-own, as in window attention, a segment is a block of queries with all keys that any of them sees. Segments of similar
-length are padded a little and attended together in one bucket. No tensor of size length x length of the whole document
-is made (Bao et al. 2021, section 4.1, "Complexity").
+A segment is a set of queries whose intervals of keys begin at the same key. Where every query has
+an interval of its own, as in window attention, a segment is a block of queries with all keys that
+any of them sees. Segments of similar length are padded a little and attended together in one
+bucket. No tensor of size length x length of the whole document is made (Bao et al. 2021, section
+4.1, "Complexity").
 """
 
 from __future__ import annotations
@@ -25,11 +27,14 @@ from gtransformer.modules.relative import clipped_distance, relative_scores
 SHORTEST_CLASS = 8  # segments up to this length share a bucket
 LONG = 128  # above it, length classes are finer, because attention on padding grows quadratically
 BLOCK = 64  # queries of a block; smaller ones are slower, and gather keys more often
-FEW = 8  # queries that share an interval, on average; if intervals overlap, with fewer blocks cost less
-# On the CPU, PyTorch's fused kernel is slower than plain products for short keys, and in bfloat16 its backward pass is
-# slower for documents, too (docs/performance.md). Above these lengths the fused one needs less memory.
+# queries that share an interval, on average; if intervals overlap, with fewer blocks cost less
+FEW = 8
+# On the CPU, PyTorch's fused kernel is slower than plain products for short keys, and in bfloat16
+# its backward pass is slower for documents, too (docs/performance.md). Above these lengths the
+# fused one needs less memory.
 PLAIN_UP_TO = {torch.float32: 16, torch.bfloat16: 1024}
-# What the queries of a segment see: all its keys, query i those up to i (as many queries as keys), or an interval.
+# What the queries of a segment see: all its keys, query i those up to i (as many queries as keys),
+# or an interval.
 EVERY_KEY, CAUSAL_KEYS, SOME_KEYS = range(3)
 
 
@@ -40,8 +45,8 @@ class Bucket:
     Attributes:
         queries, keys: (segments, Lq) and (segments, Lk) int64, tokens; padding repeats a real one.
         real: (segments, Lq) bool, False at padding.
-        mask: (segments, 1, 1 or Lq, Lk) bool on the device, the keys that queries see; None: all, or if ``causal``
-            query i those up to i.
+        mask: (segments, 1, 1 or Lq, Lk) bool on the device, the keys that queries see; None: all,
+            or if ``causal`` query i those up to i.
     """
 
     queries: np.ndarray
@@ -51,14 +56,21 @@ class Bucket:
     causal: bool
 
     def attend(
-        self, q: Tensor, k: Tensor, v: Tensor, drop: float, relative: Tensor | None, rows: Tensor | None
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        drop: float,
+        relative: Tensor | None,
+        rows: Tensor | None,
     ) -> Tensor:
         """Attend within the segments, by the kernel that is fastest for their length.
 
         Args:
             q, k, v: (tokens of all segments, heads, dim), gathered.
             drop: probability of dropping a weight.
-            relative: (2c + 1, dim), vectors of relative positions; rows: (segments, Lq, Lk) int64, that of each pair.
+            relative: (2c + 1, dim), vectors of relative positions; rows: (segments, Lq, Lk) int64,
+                that of each pair.
 
         Returns:
             (queries of all segments, heads * dim).
@@ -76,7 +88,9 @@ class Bucket:
         # No derivative needs the scores themselves, so they are changed in place.
         q = q * (1.0 / math.sqrt(q.shape[-1]))
         scores = torch.matmul(q, k.transpose(2, 3))
-        if relative is not None:  # both terms are rounded: in half precision, sum and softmax are in float32
+        if (
+            relative is not None
+        ):  # both terms are rounded: in half precision, sum and softmax are in float32
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
             scores += relative_scores(q, relative, rows)
         if self.causal:
@@ -93,8 +107,8 @@ class PackedPattern:
 
     Attributes:
         order: (queries that see a key,) int64, segment by segment.
-        segments: (segments, 4) int64: first query in ``order``, number of queries, first key in ``reach.order``, number
-            of keys.
+        segments: (segments, 4) int64: first query in ``order``, number of queries, first key in
+            ``reach.order``, number of keys.
         kinds: (segments,), EVERY_KEY, CAUSAL_KEYS or SOME_KEYS.
         stored: where keys and values are stored by module, for decoding; None: nowhere.
     """
@@ -114,14 +128,22 @@ class PackedPattern:
             starts = np.arange(0, len(order), BLOCK)
             ends = np.maximum.reduceat(last, starts)
         lengths = np.diff(starts, append=len(order))
-        self.order, self.segments = order, np.stack([starts, lengths, first[starts], ends - first[starts]], axis=1)
+        self.order, self.segments = (
+            order,
+            np.stack([starts, lengths, first[starts], ends - first[starts]], axis=1),
+        )
         segment = np.repeat(np.arange(len(starts)), lengths)
         # The keys of its segment that a query sees.
         self._first, self._last = first - first[starts][segment], last - first[starts][segment]
         row = np.arange(len(order)) - starts[segment]
         everything = (self._first == 0) & (self._last == self.segments[segment, 3])
-        triangle = (self._first == 0) & (self._last == row + 1) & (lengths == self.segments[:, 3])[segment]
-        everything, triangle = np.logical_and.reduceat(everything, starts), np.logical_and.reduceat(triangle, starts)
+        triangle = (
+            (self._first == 0) & (self._last == row + 1) & (lengths == self.segments[:, 3])[segment]
+        )
+        everything, triangle = (
+            np.logical_and.reduceat(everything, starts),
+            np.logical_and.reduceat(triangle, starts),
+        )
         self.kinds = np.where(triangle, CAUSAL_KEYS, np.where(everything, EVERY_KEY, SOME_KEYS))
 
     @cached_property
@@ -141,25 +163,37 @@ class PackedPattern:
         seen = None if kind == CAUSAL_KEYS or key_real.all() else key_real[:, None]
         if kind == SOME_KEYS:
             column = np.arange(width.max())
-            seen = (self._first[place][:, :, None] <= column) & (column < self._last[place][:, :, None])
+            seen = (self._first[place][:, :, None] <= column) & (
+                column < self._last[place][:, :, None]
+            )
         mask = None if seen is None else on_device(seen[:, None], self.queries.device)
-        return Bucket(self.order[place], real, self.reach.order[key_place], mask, kind == CAUSAL_KEYS)
+        return Bucket(
+            self.order[place], real, self.reach.order[key_place], mask, kind == CAUSAL_KEYS
+        )
 
     @cached_property
     def gathered(self) -> tuple[Tensor, list[int], Tensor, list[int], Tensor]:
-        """The queries of all buckets, how many each has, the same for the keys, and where results are among them."""
+        """The queries of all buckets, how many each has, the same for the keys, and where results
+        are among them.
+        """
         parts = [(one.queries.ravel(), one.keys.ravel(), one.real.ravel()) for one in self.buckets]
         queries, keys, real = map(np.concatenate, zip(*parts, strict=True))
         real = np.flatnonzero(real)
-        position = np.full(self.queries.total, len(queries))  # a query with no key reads a row of zeros
+        position = np.full(
+            self.queries.total, len(queries)
+        )  # a query with no key reads a row of zeros
         position[queries[real]] = real
         sizes, key_sizes = [len(one[0]) for one in parts], [len(one[1]) for one in parts]
-        queries, keys, position = [on_device(one, self.queries.device) for one in (queries, keys, position)]
+        queries, keys, position = [
+            on_device(one, self.queries.device) for one in (queries, keys, position)
+        ]
         return queries, sizes, keys, key_sizes, position
 
     @cached_property
     def unpadded(self) -> varlen.VarlenSegments | None:
-        """All segments for the kernel that takes unequal lengths; None if that kernel cannot express who sees whom."""
+        """All segments for the kernel that takes unequal lengths; None if that kernel cannot
+        express who sees whom.
+        """
         if len(set(self.kinds.tolist())) != 1 or self.kinds[0] == SOME_KEYS:
             return None
         return varlen.VarlenSegments(self, causal=self.kinds[0] == CAUSAL_KEYS)
@@ -171,19 +205,31 @@ class PackedPattern:
             self.stored[module] = sides
         return sides
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None
+    ) -> Tensor:
         """See ``Pattern.attend``."""
-        if relative is None and q.is_cuda and varlen.is_usable(q, dropout) and self.unpadded is not None:
+        if (
+            relative is None
+            and q.is_cuda
+            and varlen.is_usable(q, dropout)
+            and self.unpadded is not None
+        ):
             return self.unpadded.attend(q, k, v)
         if not self.buckets:  # zeros, but with gradients for all inputs
-            return q.new_zeros(len(q), q.shape[1] * q.shape[2]) + 0.0 * sum(side[:1].sum() for side in (q, k, v))
+            return q.new_zeros(len(q), q.shape[1] * q.shape[2]) + 0.0 * sum(
+                side[:1].sum() for side in (q, k, v)
+            )
         rows = [None] * len(self.buckets)
         if relative is not None:  # its gradient is a sum over buckets and clipped distances
             relative = relative.to(torch.promote_types(relative.dtype, torch.float32))
             rows = self._relative_rows(relative)
         index, sizes, key_index, key_sizes, position = self.gathered
         queries = q.index_select(0, index).split(sizes)
-        keys, values = k.index_select(0, key_index).split(key_sizes), v.index_select(0, key_index).split(key_sizes)
+        keys, values = (
+            k.index_select(0, key_index).split(key_sizes),
+            v.index_select(0, key_index).split(key_sizes),
+        )
         outputs = []
         for bucket, *sides, own in zip(self.buckets, queries, keys, values, rows, strict=True):
             outputs.append(bucket.attend(*sides, dropout, relative, own))
@@ -201,14 +247,18 @@ class PackedPattern:
 
 
 def _slices(start: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (segments, longest): the numbers from ``start`` on, padded by the first; and which are real."""
+    """Return (segments, longest): the numbers from ``start`` on, padded by the first; and which are
+    real.
+    """
     column = np.arange(length.max())
     real = column < length[:, None]
     return start[:, None] + np.where(real, column, 0), real
 
 
 def _length_class(lengths: np.ndarray) -> np.ndarray:
-    """Return length classes, which grow by 1.5, long ones by 1.1; a class is padded to its longest segment."""
+    """Return length classes, which grow by 1.5, long ones by 1.1; a class is padded to its longest
+    segment.
+    """
     lengths = np.maximum(lengths, SHORTEST_CLASS)
     short = np.ceil(np.log(lengths / SHORTEST_CLASS) / math.log(1.5) - 1e-9)
     long = 1000 + np.ceil(np.log(lengths / LONG) / math.log(1.1) - 1e-9)

@@ -1,4 +1,6 @@
-"""Sinusoidal positions of any length (Vaswani et al. 2017, section 3.5), learned positions, sentence numbers."""
+"""Sinusoidal positions of any length (Vaswani et al. 2017, section 3.5), learned positions,
+sentence numbers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ FAIRSEQ, MARIAN, HUGGING_FACE = SINUSOIDS = ("fairseq", "marian", "huggingface")
 def waves(numbers: Tensor, channels: int) -> Tensor:
     """Return sines, then cosines of numbers (n,), (n, channels) float32, computed as in fairseq."""
     half = channels // 2
-    rates = torch.arange(half, dtype=torch.float, device=numbers.device) * -(math.log(10000) / max(1, half - 1))
+    rates = torch.arange(half, dtype=torch.float, device=numbers.device) * -(
+        math.log(10000) / max(1, half - 1)
+    )
     angles = numbers.float().unsqueeze(1) * rates.exp()
     return functional.pad(torch.cat([angles.sin(), angles.cos()], dim=1), (0, channels % 2))
 
@@ -28,8 +32,8 @@ class SinusoidalPositions(nn.Module):
     Args:
         channels: model dimension.
         padding: index of padding; real tokens count from ``padding + 1`` in fairseq.
-        kind: one of ``SINUSOIDS``. Marian counts from 0; so do its models in Hugging Face's form, whose wavelengths
-            differ slightly.
+        kind: one of ``SINUSOIDS``. Marian counts from 0; so do its models in Hugging Face's form,
+            whose wavelengths differ slightly.
     """
 
     def __init__(self, channels: int, padding: int, kind: str = FAIRSEQ):
@@ -49,7 +53,9 @@ class SinusoidalPositions(nn.Module):
         return self.weights[offset + self.first]
 
     def _apply(self, fn, recurse: bool = True):
-        """Convert the module, as ``double`` does; the table is computed again, or it would keep its old precision."""
+        """Convert the module, as ``double`` does; the table is computed again, or it would keep its
+        old precision.
+        """
         self.weights = self.weights[:0]
         return super()._apply(fn, recurse)
 
@@ -60,7 +66,9 @@ class SinusoidalPositions(nn.Module):
             table[self.first - 1] = 0.0  # padding
             return table
         half = self.channels // 2
-        steps = torch.arange(half, dtype=torch.float64) / (half if self.kind == HUGGING_FACE else max(1, half - 1))
+        steps = torch.arange(half, dtype=torch.float64) / (
+            half if self.kind == HUGGING_FACE else max(1, half - 1)
+        )
         angles = torch.arange(size, dtype=torch.float64)[:, None] * 10_000.0**-steps
         return torch.cat([angles.sin(), angles.cos()], dim=1)
 
@@ -75,18 +83,24 @@ class LearnedPositions(nn.Embedding):
         nn.init.zeros_(self.weight[padding])
 
     def forward(self, offset: Tensor, longest: int) -> Tensor:
-        """Embed as SinusoidalPositions does; raises UserError for a document longer than the table."""
+        """Embed as SinusoidalPositions does; raises UserError for a document longer than the
+        table.
+        """
         if longest > self.positions:
             raise UserError(
-                f"a text of {longest} tokens does not fit the {self.positions} learned positions of this model; give "
-                "shorter documents (less context, a smaller --max-instance-tokens), or, if positions restart "
-                "at each sentence, shorter sentences (--max-pair-tokens, a smaller --max-sentence-tokens)"
+                f"a text of {longest} tokens does not fit the {self.positions} learned positions "
+                "of this model; give "
+                "shorter documents (less context, a smaller --max-instance-tokens), or, if "
+                "positions restart "
+                "at each sentence, shorter sentences (--max-pair-tokens, a smaller "
+                "--max-sentence-tokens)"
             )
         return super().forward(offset + self.padding_idx + 1)
 
 
 class SentenceNumbers(nn.Module):
-    """A sinusoidal embedding of a sentence's number, which has no upper limit, through a learned linear map.
+    """A sinusoidal embedding of a sentence's number, which has no upper limit, through a learned
+    linear map.
 
     Args:
         channels: of the result.

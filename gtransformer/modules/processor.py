@@ -1,4 +1,6 @@
-"""Properties of this machine's processor that decide which operations are fast, as Linux reports them."""
+"""Properties of this machine's processor that decide which operations are fast, as Linux reports
+them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ CPUINFO = Path("/proc/cpuinfo")
 
 
 def processor_fields(cpuinfo: Path = CPUINFO) -> dict[str, str]:
-    """Return the first processor's fields by name: ``model name``, ``vendor_id``, ``flags``; empty without the file."""
+    """Return the first processor's fields by name: ``model name``, ``vendor_id``, ``flags``; empty
+    without the file.
+    """
     try:
         first = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
     except OSError:
@@ -23,10 +27,11 @@ def processor_fields(cpuinfo: Path = CPUINFO) -> dict[str, str]:
 
 @cache
 def onednn_is_faster(packed: bool = False) -> bool:
-    """Return whether oneDNN should compute float32 products on this machine; ``GTRANSFORMER_ONEDNN=0`` or ``1``
-    overrides.
+    """Return whether oneDNN should compute float32 products on this machine;
+    ``GTRANSFORMER_ONEDNN=0`` or ``1`` overrides.
 
-    ``packed``: with weights in its own layout, as in decoding. This pays on AMD processors without AVX-512, too.
+    ``packed``: with weights in its own layout, as in decoding. This pays on AMD processors without
+    AVX-512, too.
     """
     wish = os.environ.get("GTRANSFORMER_ONEDNN", "")
     if wish == "0" or not torch.backends.mkldnn.is_available():
@@ -38,13 +43,17 @@ def onednn_is_faster(packed: bool = False) -> bool:
 
 @cache
 def has_bfloat16() -> bool:
-    """Return whether the processor multiplies matrices in bfloat16 by own instructions (AVX512-BF16 or AMX)."""
+    """Return whether the processor multiplies matrices in bfloat16 by own instructions (AVX512-BF16
+    or AMX).
+    """
     return _has_flag("avx512_bf16") or _has_flag("amx_bf16")
 
 
 @cache
 def has_int8() -> bool:
-    """Return whether products of 8-bit integers are faster than those of float32: by FBGEMM, which needs AVX2."""
+    """Return whether products of 8-bit integers are faster than those of float32: by FBGEMM, which
+    needs AVX2.
+    """
     capability = torch.backends.cpu.get_cpu_capability()
     return capability.startswith("AVX") and "fbgemm" in torch.backends.quantized.supported_engines
 

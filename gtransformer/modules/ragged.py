@@ -1,4 +1,6 @@
-"""The ragged layout: the tokens of a padded batch, end to end, without padding; and encoder states in this layout."""
+"""The ragged layout: the tokens of a padded batch, end to end, without padding; and encoder states
+in this layout.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,27 @@ ABSENT = -1  # the tag of padding in arrays on the host
 def on_device(planned: np.ndarray, device: torch.device | str) -> Tensor:
     """Return an array of the host as a tensor on a device; on the CPU both share their memory.
 
-    Copying pageable memory to a GPU makes the host wait for all queued work. Copying pinned memory is queued.
+    Copying pageable memory to a GPU makes the host wait for all queued work. Copying pinned memory
+    is queued.
     """
     tensor, device = torch.from_numpy(planned), torch.device(device)
     if device.type == "cpu":
         return tensor
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+    return (
+        tensor.pin_memory().to(device, non_blocking=True)
+        if device.type == "cuda"
+        else tensor.to(device)
+    )
 
 
 class Ragged:
-    """Positions of the N real tokens of a padded (batch, length) block, with the document and sentence of each.
+    """Positions of the N real tokens of a padded (batch, length) block, with the document and
+    sentence of each.
 
     ``column`` (N,) int64 is their place in a row of the block.
 
-    Tokens are ordered document by document, in reading order. Masks have one polarity: True means a real token.
+    Tokens are ordered document by document, in reading order. Masks have one polarity: True means a
+    real token.
 
     Args:
         real: (batch, length) bool, True at real tokens.
@@ -47,7 +56,9 @@ class Ragged:
 
     @classmethod
     def of_tags(cls, tags: np.ndarray, device: torch.device) -> Ragged:
-        """Return the layout of prefixes in decoding; tags (batch, length) int64 on the host, ``ABSENT`` at padding."""
+        """Return the layout of prefixes in decoding; tags (batch, length) int64 on the host,
+        ``ABSENT`` at padding.
+        """
         layout = cls.__new__(cls)
         layout._place(tags, device)
         layout.whole = False
@@ -80,7 +91,9 @@ class Ragged:
 
     @cached_property
     def sentence(self) -> np.ndarray:
-        """(N,) int64: one number for every pair of document and tag, ascending in document, then tag."""
+        """(N,) int64: one number for every pair of document and tag, ascending in document, then
+        tag.
+        """
         return (self.doc << 32) + self.tag
 
     @cached_property
@@ -96,12 +109,16 @@ class Ragged:
 
     def pack(self, padded: Tensor) -> Tensor:
         """Remove padding, (batch, length, ...) -> (N, ...)."""
-        return padded.reshape(self.batch * self.length, *padded.shape[2:]).index_select(0, self.index)
+        return padded.reshape(self.batch * self.length, *padded.shape[2:]).index_select(
+            0, self.index
+        )
 
     def pad(self, packed: Tensor) -> Tensor:
         """Restore padding as zeros, (N, ...) -> (batch, length, ...)."""
         padded = packed.new_zeros(self.batch * self.length, *packed.shape[1:])
-        return padded.index_copy(0, self.index, packed).view(self.batch, self.length, *packed.shape[1:])
+        return padded.index_copy(0, self.index, packed).view(
+            self.batch, self.length, *packed.shape[1:]
+        )
 
 
 @dataclass
@@ -110,9 +127,10 @@ class Memory:
 
     Attributes:
         states: (N, channels), ragged with ``layout``.
-        documents: (hypotheses,) int64, the document that each hypothesis translates; None: one hypothesis a document,
-            in order.
-        extra_memories: by name, further memories of the same documents, which the same hypotheses read.
+        documents: (hypotheses,) int64, the document that each hypothesis translates; None: one
+            hypothesis a document, in order.
+        extra_memories: by name, further memories of the same documents, which the same hypotheses
+            read.
         per_document: by name, further tensors (documents, ...) about each document.
     """
 
@@ -128,18 +146,32 @@ class Memory:
 
     def reorder(self, order: Tensor) -> Memory:
         """Select hypotheses by ``order``; the states themselves are neither copied nor moved."""
-        return replace(self, documents=order if self.documents is None else self.documents.index_select(0, order))
+        return replace(
+            self,
+            documents=order if self.documents is None else self.documents.index_select(0, order),
+        )
 
     def expanded(self) -> Memory:
-        """Return the memory with one document a hypothesis; a document is copied for each of its hypotheses."""
+        """Return the memory with one document a hypothesis; a document is copied for each of its
+        hypotheses.
+        """
         if self.documents is None:
             return self
         padded = self.layout.pad(self.states).index_select(0, self.documents)
-        real = self.layout.pad(torch.ones_like(self.states[:, 0], dtype=torch.bool)).index_select(0, self.documents)
-        tags = self.layout.pad(on_device(self.layout.tag, self.states.device)).index_select(0, self.documents)
+        real = self.layout.pad(torch.ones_like(self.states[:, 0], dtype=torch.bool)).index_select(
+            0, self.documents
+        )
+        tags = self.layout.pad(on_device(self.layout.tag, self.states.device)).index_select(
+            0, self.documents
+        )
         layout = Ragged(real, tags)
         extra_memories = {
-            name: replace(one, documents=self.documents).expanded() for name, one in self.extra_memories.items()
+            name: replace(one, documents=self.documents).expanded()
+            for name, one in self.extra_memories.items()
         }
-        per_document = {name: one.index_select(0, self.documents) for name, one in self.per_document.items()}
-        return Memory(layout.pack(padded), layout, extra_memories=extra_memories, per_document=per_document)
+        per_document = {
+            name: one.index_select(0, self.documents) for name, one in self.per_document.items()
+        }
+        return Memory(
+            layout.pack(padded), layout, extra_memories=extra_memories, per_document=per_document
+        )

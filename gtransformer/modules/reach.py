@@ -1,7 +1,8 @@
-"""Who sees whom: every query sees an interval of one order of the keys. Pure functions of indices, on the host.
+"""Who sees whom: every query sees an interval of one order of the keys. Pure functions of indices,
+on the host.
 
-Group attention (Bao et al. 2021, Eq. 6-7), global attention (Eq. 5) and windows around an aligned position all have
-this form; the engines compute it. Causality only cuts the interval's end.
+Group attention (Bao et al. 2021, Eq. 6-7), global attention (Eq. 5) and windows around an aligned
+position all have this form; the engines compute it. Causality only cuts the interval's end.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from gtransformer.modules.ragged import Ragged
 
 @dataclass
 class Reach:
-    """The keys that each query sees: query i sees ``order[first[i]:last[i]]``, none if the interval is empty.
+    """The keys that each query sees: query i sees ``order[first[i]:last[i]]``, none if the interval
+    is empty.
 
     Attributes:
         queries, keys: layouts of the two sides (the same object in self-attention).
         order: (at most Nk,) int64, different indices of keys.
-        first, last: (Nq,) int64, positions in ``order``; an interval never leaves the query's document.
+        first, last: (Nq,) int64, positions in ``order``; an interval never leaves the query's
+        document.
     """
 
     queries: Ragged
@@ -31,13 +34,16 @@ class Reach:
 
 
 def by_document(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
-    """Return the reach of global attention: all keys of the query's document, if ``causal`` up to its own position."""
+    """Return the reach of global attention: all keys of the query's document, if ``causal`` up to
+    its own position.
+    """
     first, end = keys.doc_starts[queries.doc], keys.doc_starts[queries.doc + 1]
     return in_reading_order(queries, keys, first, end, causal)
 
 
 def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
-    """Return the reach of group attention: the keys of its document with the query's tag (Bao et al. 2021, Eq. 7).
+    """Return the reach of group attention: the keys of its document with the query's tag (Bao et
+    al. 2021, Eq. 7).
 
     If ``causal``, those up to its own position. Tokens of a tag need not be adjacent.
     """
@@ -48,12 +54,17 @@ def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
         # Keys sorted by (begin of their group, index); one search finds each query's cut.
         begins, base = np.searchsorted(group, group), keys.total + 1
         own = np.minimum(_own_key(queries, keys), keys.total)
-        end = np.clip(np.searchsorted(begins * base + order, first * base + own, "right"), first, end)
+        end = np.clip(
+            np.searchsorted(begins * base + order, first * base + own, "right"), first, end
+        )
     return Reach(queries, keys, order, first, end)
 
 
-def by_window(queries: Ragged, keys: Ragged, centres: np.ndarray, width: int, causal: bool = False) -> Reach:
-    """Return the reach of window attention: keys at most ``width`` positions from the centre, |j - b_i| <= w.
+def by_window(
+    queries: Ragged, keys: Ragged, centres: np.ndarray, width: int, causal: bool = False
+) -> Reach:
+    """Return the reach of window attention: keys at most ``width`` positions from the centre, |j -
+    b_i| <= w.
 
     Args:
         centres: (Nq,) int64, positions in the key document from 0 (see ``alignment``); may jump.
@@ -67,15 +78,21 @@ def by_window(queries: Ragged, keys: Ragged, centres: np.ndarray, width: int, ca
     return in_reading_order(queries, keys, first, end, causal)
 
 
-def in_reading_order(queries: Ragged, keys: Ragged, first: np.ndarray, end: np.ndarray, causal: bool) -> Reach:
-    """Return the reach in which query i sees the keys first[i] to end[i] - 1, in the order of the batch.
+def in_reading_order(
+    queries: Ragged, keys: Ragged, first: np.ndarray, end: np.ndarray, causal: bool
+) -> Reach:
+    """Return the reach in which query i sees the keys first[i] to end[i] - 1, in the order of the
+    batch.
 
-    ``first``, ``end`` (Nq,) int64, within the query's document; ``causal`` cuts at the query's own position.
+    ``first``, ``end`` (Nq,) int64, within the query's document; ``causal`` cuts at the query's own
+    position.
     """
     last = np.clip(_own_key(queries, keys) + 1, first, end) if causal else end
     return Reach(queries, keys, np.arange(keys.total), first, last)
 
 
 def _own_key(queries: Ragged, keys: Ragged) -> np.ndarray:
-    """Return (Nq,) int64: the key at each query's own position in its document, as if documents had no end."""
+    """Return (Nq,) int64: the key at each query's own position in its document, as if documents had
+    no end.
+    """
     return keys.doc_starts[queries.doc] + queries.position

@@ -1,10 +1,12 @@
 """Relative positions (Shaw et al. 2018): a query's score depends on its distance to the key.
 
-The score of query i and key j is q_i . (k_j + r_d) / sqrt(dim) with d = clip(j - i, -c, c), i and j positions in their
-documents: their Eq. 4, without relative positions of values. This module computes q_i . r_d, from q_i . r_d for all 2c
-+ 1 distances. So no tensor of size queries x keys x dim is made.
+The score of query i and key j is q_i . (k_j + r_d) / sqrt(dim) with d = clip(j - i, -c, c), i and j
+positions in their
+documents: their Eq. 4, without relative positions of values. This module computes q_i . r_d, from
+q_i . r_d for all 2c + 1 distances. So no tensor of size queries x keys x dim is made.
 
-The table has a learned vector (dim,) for every distance, shared by the heads; row d + c belongs to distance d.
+The table has a learned vector (dim,) for every distance, shared by the heads; row d + c belongs to
+distance d.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from torch import Tensor
 
 
 def clipped_distance(queries: Tensor, keys: Tensor, table: Tensor) -> Tensor:
-    """Return rows of the table for positions (..., Lq) and (..., Lk) int64: clip(j - i, -c, c) + c, (..., Lq, Lk)."""
+    """Return rows of the table for positions (..., Lq) and (..., Lk) int64: clip(j - i, -c, c) + c,
+    (..., Lq, Lk).
+    """
     clip = table.shape[0] // 2
     return (keys.unsqueeze(-2) - queries.unsqueeze(-1)).clamp(-clip, clip) + clip
 

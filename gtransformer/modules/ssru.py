@@ -1,4 +1,5 @@
-"""The simpler simple recurrent unit (SSRU; Kim et al. 2019, "From Research to Production and Back").
+"""The simpler simple recurrent unit (SSRU; Kim et al. 2019, "From Research to Production and
+Back").
 
 Marian's small models have it in the decoder in place of self-attention.
 """
@@ -13,7 +14,8 @@ from gtransformer.modules.kernels import Linear
 
 
 class Ssru(nn.Module):
-    """f_t = sigmoid(W_f x_t + b_f), c_t = f_t * c_{t-1} + (1 - f_t) * W x_t, h_t = relu(c_t); c_0 is zero.
+    """f_t = sigmoid(W_f x_t + b_f), c_t = f_t * c_{t-1} + (1 - f_t) * W x_t, h_t = relu(c_t); c_0
+    is zero.
 
     Args:
         channels: model dimension, of the state, too.
@@ -30,8 +32,8 @@ class Ssru(nn.Module):
     def forward(self, x: Tensor, recurrence: Recurrence) -> Tensor:
         """Return the outputs h (N, channels) of tokens x (N, channels).
 
-        ``recurrence`` has a method ``states(module, f, new)`` that returns the states c of f and (1 - f) * W x, all
-        (N, channels) and at least in float32.
+        ``recurrence`` has a method ``states(module, f, new)`` that returns the states c of f and (1
+        - f) * W x, all (N, channels) and at least in float32.
         """
         forget, candidate = self.forget_proj(x), self.input_proj(x)
         exact = torch.promote_types(forget.dtype, torch.float32)
@@ -58,7 +60,9 @@ class Recurrence:
 
     def states(self, module: Ssru, forget: Tensor, new: Tensor) -> Tensor:
         """Return c = f * c + new of all tokens, (N, channels)."""
-        states = linear_recurrence(forget.masked_fill(self.first.unsqueeze(1), 0.0), new, self.longest)
+        states = linear_recurrence(
+            forget.masked_fill(self.first.unsqueeze(1), 0.0), new, self.longest
+        )
         if self.stored is not None:
             self.stored[module] = states
         return states
@@ -67,7 +71,8 @@ class Recurrence:
 def linear_recurrence(a: Tensor, b: Tensor, longest: int) -> Tensor:
     """Return y (n, channels), y_t = a_t * y_{t-1} + b_t, of a and b (n, channels).
 
-    ``longest``: most rows from one where ``a`` is zero to the next. The number of passes over the tensors is its
+    ``longest``: most rows from one where ``a`` is zero to the next. The number of passes over the
+    tensors is its
     logarithm: in each, every row joins the run of rows that ends at it with the run before.
     """
     step = 1

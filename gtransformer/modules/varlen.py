@@ -1,7 +1,9 @@
-"""One kernel for all segments of a batch: PyTorch's attention over sequences of unequal length, on CUDA.
+"""One kernel for all segments of a batch: PyTorch's attention over sequences of unequal length, on
+CUDA.
 
-It takes tokens end to end and the begin of each segment, which is the ragged layout itself: no padding, no bucket, no
-mask. It supports only float16 and bfloat16, without dropout; ``packed`` computes everything else in buckets.
+It takes tokens end to end and the begin of each segment, which is the ragged layout itself: no
+padding, no bucket, no mask. It supports only float16 and bfloat16, without dropout; ``packed``
+computes everything else in buckets.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from gtransformer.modules.ragged import on_device
 
 @cache
 def kernel() -> Callable | None:
-    """Return PyTorch's kernel; None before PyTorch 2.10. Imported late because its module imports the compiler."""
+    """Return PyTorch's kernel; None before PyTorch 2.10. Imported late because its module imports
+    the compiler.
+    """
     try:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:
@@ -27,21 +31,32 @@ def kernel() -> Callable | None:
 
 
 class VarlenSegments:
-    """The segments of a ``PackedPattern``, all EVERY_KEY or all CAUSAL_KEYS, in the kernel's format.
+    """The segments of a ``PackedPattern``, all EVERY_KEY or all CAUSAL_KEYS, in the kernel's
+    format.
 
     Tokens that are in order already are not gathered.
     """
 
     def __init__(self, pattern, causal: bool):
-        queries_total, keys_total, device = pattern.queries.total, pattern.keys.total, pattern.queries.device
+        queries_total, keys_total, device = (
+            pattern.queries.total,
+            pattern.keys.total,
+            pattern.queries.device,
+        )
         query_start, query_length, key_start, key_length = pattern.segments.T
         queries = _indices(pattern.order, query_start, query_length)
         keys = _indices(pattern.reach.order, key_start, key_length)
-        position = np.full(queries_total, len(queries))  # a query in no segment reads a row of zeros
+        position = np.full(
+            queries_total, len(queries)
+        )  # a query in no segment reads a row of zeros
         position[queries] = np.arange(len(queries))
         self.query, self.key, self.position = (
             None if np.array_equal(index, np.arange(number)) else on_device(index, device)
-            for index, number in ((queries, queries_total), (keys, keys_total), (position, queries_total))
+            for index, number in (
+                (queries, queries_total),
+                (keys, keys_total),
+                (position, queries_total),
+            )
         )
         self.bounds = [
             on_device(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), device)

@@ -1,10 +1,11 @@
 """Batches for fairseq's training and generation, with three corrections to those of fairseq's task.
 
-* fairseq's trainer leaves out instances of more than ``--max-tokens``. Here each of them is a batch.
-* Instances are left out only if the model has too few positions. Sinusoidal positions have no limit, whatever the
-  checkpoint's ``--max-source-positions``.
-* An iterator for all epochs makes the same batches in whatever epoch it is created. So a resumed epoch continues with
-  the remaining instances.
+* fairseq's trainer leaves out instances of more than ``--max-tokens``. Here each of them is a
+  batch.
+* Instances are left out only if the model has too few positions. Sinusoidal positions have no
+  limit, whatever the checkpoint's ``--max-source-positions``.
+* An iterator for all epochs makes the same batches in whatever epoch it is created. So a resumed
+  epoch continues with the remaining instances.
 """
 
 from __future__ import annotations
@@ -40,20 +41,27 @@ def batch_iterator(
     """Return the iterator over a dataset; arguments as of ``FairseqTask.get_batch_iterator``.
 
     A dataset has one iterator for all epochs, stored in ``task.dataset_to_epoch_iter``, except with
-    ``disable_iterator_cache`` or ``update_epoch_batch_itr``. The order of equally long instances depends on the seed
-    and, if each epoch has its own iterator, on the epoch. ``required_batch_size_multiple`` is ignored, as in
-    ``DocumentPairDataset.batch_by_size``.
+    ``disable_iterator_cache`` or ``update_epoch_batch_itr``. The order of equally long instances
+    depends on the seed and, if each epoch has its own iterator, on the epoch.
+    ``required_batch_size_multiple`` is ignored, as in ``DocumentPairDataset.batch_by_size``.
     """
-    reused = not disable_iterator_cache and not update_epoch_batch_itr and task.can_reuse_epoch_itr(dataset)
+    reused = (
+        not disable_iterator_cache
+        and not update_epoch_batch_itr
+        and task.can_reuse_epoch_itr(dataset)
+    )
     if reused and dataset in task.dataset_to_epoch_iter:
         return task.dataset_to_epoch_iter[dataset]
     dataset.set_epoch(epoch)
     indices = dataset.ordered_indices(seed + (1 if reused else epoch))
     if max_positions is not None:
-        indices = task.filter_indices_by_size(indices, dataset, task.longest or max_positions, ignore_invalid_inputs)
+        indices = task.filter_indices_by_size(
+            indices, dataset, task.longest or max_positions, ignore_invalid_inputs
+        )
     if len(dataset) and not len(indices):
         raise UserError(
-            f"{task.cfg.data}: all {len(dataset)} instances have more tokens than the model has positions; prepare "
+            f"{task.cfg.data}: all {len(dataset)} instances have more tokens than the model has "
+            "positions; prepare "
             "shorter ones"
         )
     together = task.options.sentences_together
@@ -70,7 +78,8 @@ def batch_iterator(
         num_shards=num_shards,
         epoch=epoch,
         buffer_size=data_buffer_size,
-        # Workers of an iterator for one epoch would stay, with its data, until Python collects cycles.
+        # Workers of an iterator for one epoch would stay, with its data, until Python collects
+        # cycles.
         reuse_dataloader=reused,
         persistent_workers=reused,
         **options,
@@ -83,10 +92,13 @@ def batch_iterator(
 class DocumentIterator(EpochBatchIterator):
     """Batches of documents: every process has its own documents and reads each in order.
 
-    Shuffling mixes batches of different documents at random, in every epoch. ``grouped_shuffling`` is ignored.
+    Shuffling mixes batches of different documents at random, in every epoch. ``grouped_shuffling``
+    is ignored.
     """
 
-    def ordered_batches(self, epoch: int, fix_batches_to_gpus: bool, shuffle: bool) -> list[np.ndarray]:
+    def ordered_batches(
+        self, epoch: int, fix_batches_to_gpus: bool, shuffle: bool
+    ) -> list[np.ndarray]:
         """Return this process's batches of an epoch."""
         own = list(self.frozen_batches[self.shard_id :: self.num_shards])
         if shuffle:
@@ -96,7 +108,9 @@ class DocumentIterator(EpochBatchIterator):
         return own
 
 
-def shared_by_document(batches: Sequence[np.ndarray], dataset: DocumentPairDataset, processes: int) -> list[np.ndarray]:
+def shared_by_document(
+    batches: Sequence[np.ndarray], dataset: DocumentPairDataset, processes: int
+) -> list[np.ndarray]:
     """Return batches in the order of the documents, divided by ``share_documents``."""
     first = np.array([batch[0] for batch in batches], dtype=np.int64)
     in_order = [batches[number] for number in document_order(dataset.documents[first])]

@@ -16,7 +16,13 @@ from gtransformer.optional import import_transformers, read_wordpiece_tokeniser
 
 logger = logging.getLogger(__name__)
 
-SPECIAL = {"<s>": "cls_token", "<pad>": "pad_token", "</s>": "sep_token", "<unk>": "unk_token", "<mask>": "mask_token"}
+SPECIAL = {
+    "<s>": "cls_token",
+    "<pad>": "pad_token",
+    "</s>": "sep_token",
+    "<unk>": "unk_token",
+    "<mask>": "mask_token",
+}
 # Our name of a layer's part -> Hugging Face's.
 LAYER = {
     "self_attn_local.q_proj": "attention.self.query",
@@ -31,19 +37,27 @@ LAYER = {
 
 
 def load_bert(model: GTransformerBertModel, folder: str | Path) -> None:
-    """Initialise the encoder from a BERT checkpoint; global attention, gates and language symbols keep their
-    values.
+    """Initialise the encoder from a BERT checkpoint; global attention, gates and language symbols
+    keep their values.
 
-    Raises UserError if transformers is not installed, the folder holds no BERT, or names, sizes or words do not
-    fit.
+    Raises UserError if transformers is not installed, the folder holds no BERT, or names, sizes or
+    words do not fit.
     """
     encoder = model.encoder
     bert, words = read_bert(import_transformers(), Path(folder))
     for option, ours, theirs in (
         ("--encoder-embed-dim", encoder.cfg.encoder_embed_dim, bert.config.hidden_size),
-        ("--encoder-ffn-embed-dim", encoder.cfg.encoder_ffn_embed_dim, bert.config.intermediate_size),
+        (
+            "--encoder-ffn-embed-dim",
+            encoder.cfg.encoder_ffn_embed_dim,
+            bert.config.intermediate_size,
+        ),
         ("--encoder-layers", encoder.cfg.encoder_layers, bert.config.num_hidden_layers),
-        ("--encoder-attention-heads", encoder.cfg.encoder_attention_heads, bert.config.num_attention_heads),
+        (
+            "--encoder-attention-heads",
+            encoder.cfg.encoder_attention_heads,
+            bert.config.num_attention_heads,
+        ),
     ):
         if ours != theirs:
             raise UserError(f"this BERT wants {option} {theirs}, not {ours}")
@@ -60,14 +74,18 @@ def load_bert(model: GTransformerBertModel, folder: str | Path) -> None:
 
 
 def _rows_of_words(dictionary: Vocabulary, words: dict[str, int]) -> tuple[list[int], list[int]]:
-    """Return the entries that are BERT's words, whatever their order, and BERT's numbers of them."""
+    """Return the entries that are BERT's words, whatever their order, and BERT's numbers of
+    them.
+    """
     foreign = _foreign_symbols(dictionary)
     rows = [row for row in range(len(dictionary)) if row not in foreign]
     missing = [dictionary[row] for row in rows if dictionary[row] not in words]
     if missing:
         raise UserError(
-            f"the source dictionary has {len(missing)} words that BERT's vocabulary lacks ({', '.join(missing[:5])}"
-            f"{', ...' if len(missing) > 5 else ''}): prepare the data with --bert and this BERT's folder"
+            f"the source dictionary has {len(missing)} words that BERT's vocabulary lacks "
+            f"({', '.join(missing[:5])}"
+            f"{', ...' if len(missing) > 5 else ''}): prepare the data with --bert and this BERT's "
+            "folder"
         )
     return rows, [words[dictionary[row]] for row in rows]
 
@@ -78,13 +96,25 @@ def read_bert(transformers: ModuleType, folder: Path):
     Raises UserError if the folder holds another model than BERT, or lacks parameters.
     """
     config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
-    expected = {"model_type": "bert", "hidden_act": "gelu", "layer_norm_eps": LAYER_NORM_EPS, "is_decoder": False}
+    expected = {
+        "model_type": "bert",
+        "hidden_act": "gelu",
+        "layer_norm_eps": LAYER_NORM_EPS,
+        "is_decoder": False,
+    }
     for key, value in expected.items():
         if getattr(config, key, None) != value:
-            raise UserError(f"{folder / 'config.json'}: {key} is {getattr(config, key, None)}, not {value} as in BERT")
-    bert, report = transformers.BertModel.from_pretrained(folder, local_files_only=True, output_loading_info=True)
+            raise UserError(
+                f"{folder / 'config.json'}: {key} is {getattr(config, key, None)}, not {value} as "
+                "in BERT"
+            )
+    bert, report = transformers.BertModel.from_pretrained(
+        folder, local_files_only=True, output_loading_info=True
+    )
     missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
-    unexpected = sorted(name for name in report["unexpected_keys"] if not name.startswith(("cls.", "pooler.")))
+    unexpected = sorted(
+        name for name in report["unexpected_keys"] if not name.startswith(("cls.", "pooler."))
+    )
     if missing or unexpected:
         raise UserError(
             f"{folder}: not the parameters of a BERT; missing: {', '.join(missing) or 'none'}; "
@@ -97,8 +127,8 @@ def read_bert(transformers: ModuleType, folder: Path):
 
 
 def _foreign_symbols(dictionary: Vocabulary) -> set[int]:
-    """Return symbols that BERT lacks: padding, and the language symbols ``[xx]`` at the dictionary's end (before
-    ``<mask>``).
+    """Return symbols that BERT lacks: padding, and the language symbols ``[xx]`` at the
+    dictionary's end (before ``<mask>``).
     """
     symbols = {dictionary.pad()}
     for index in range(len(dictionary) - 1, -1, -1):
@@ -120,5 +150,7 @@ def _by_our_names(bert: nn.Module) -> dict[str, Tensor]:
         given[f"layernorm_embedding.{end}"] = theirs[f"embeddings.LayerNorm.{end}"]
         for layer in range(bert.config.num_hidden_layers):
             for ours, name in LAYER.items():
-                given[f"layers.{layer}.{ours}.{end}"] = theirs[f"encoder.layer.{layer}.{name}.{end}"]
+                given[f"layers.{layer}.{ours}.{end}"] = theirs[
+                    f"encoder.layer.{layer}.{name}.{end}"
+                ]
     return given

@@ -1,4 +1,6 @@
-"""Trained models: checkpoint files, the options that they record, their mean; a model and its task."""
+"""Trained models: checkpoint files, the options that they record, their mean; a model and its
+task.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ from gtransformer.search.strategies import AUTO, FULL
 
 LAST = "checkpoint_last.pt"
 AVERAGE = "average.pt"  # in a folder of checkpoints: their mean
-NUMBERED = re.compile(r"checkpoint_?(\d+)(?:_(\d+))?\.pt")  # of an epoch, or of an epoch and an update
+NUMBERED = re.compile(
+    r"checkpoint_?(\d+)(?:_(\d+))?\.pt"
+)  # of an epoch, or of an epoch and an update
 # Options for translating given instances as they are, whatever instances the model was trained on.
 AS_GIVEN = {
     "instances": STORED,
@@ -55,27 +59,41 @@ def read_state(path: Path) -> dict[str, Any]:
     if path.is_dir():
         return checkpoint_of(path)
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))  # since PyTorch 1.6
+        state = torch.load(
+            path, map_location="cpu", weights_only=True, mmap=is_zipfile(path)
+        )  # since PyTorch 1.6
     except Exception as error:  # a damaged file makes the loader raise anything
-        raise UserError(f"{path}: cannot be read as a checkpoint of fairseq ({error}); give another") from None
+        raise UserError(
+            f"{path}: cannot be read as a checkpoint of fairseq ({error}); give another"
+        ) from None
     if not isinstance(state, dict) or not isinstance(state.get("model"), Mapping):
         raise UserError(f"{path}: no checkpoint of fairseq, it holds no model")
     return state
 
 
 def checkpoint_of(directory: Path) -> dict[str, Any]:
-    """Return a model directory as a fairseq checkpoint of a model that was trained on such instances as it takes."""
-    options, settings = read_json(directory / CONFIG), read_json(directory / "manifest.json")["settings"]
+    """Return a model directory as a fairseq checkpoint of a model that was trained on such
+    instances as it takes.
+    """
+    options, settings = (
+        read_json(directory / CONFIG),
+        read_json(directory / "manifest.json")["settings"],
+    )
     most = settings.get("max_sents")
     instances = {} if most is None else {"instances": "disjoint", "context_sentences": most - 1}
     whole = OmegaConf.to_container(OmegaConf.structured(FairseqConfig()))
-    whole["criterion"] = {"_name": "fused_label_smoothed_cross_entropy"}  # with others, entries without a word are inf
+    whole["criterion"] = {
+        "_name": "fused_label_smoothed_cross_entropy"
+    }  # with others, entries without a word are inf
     whole["model"] = {"_name": options.pop(SYSTEM), **options}
     whole["task"] = {
         **asdict(TranslationDocConfig()),
         "_name": "translation_doc",
         **{name: settings[name] for name in ("source_lang", "target_lang")},
-        **{name: options[name] for name in ("doc_mode", "max_source_positions", "max_target_positions")},
+        **{
+            name: options[name]
+            for name in ("doc_mode", "max_source_positions", "max_target_positions")
+        },
         "langs": ",".join(settings["langs"]),
         "sentence_rule": settings.get("sentence_rule", AUTO),
         **instances,
@@ -84,7 +102,9 @@ def checkpoint_of(directory: Path) -> dict[str, Any]:
 
 
 def settings_of(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the model's and task's options in the content of a checkpoint, from ``cfg`` or the older ``args``."""
+    """Return the model's and task's options in the content of a checkpoint, from ``cfg`` or the
+    older ``args``.
+    """
     whole = state.get("cfg") or {}
     args = vars(state["args"]) if state.get("args") is not None else {}
     sections = {}
@@ -92,12 +112,16 @@ def settings_of(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
         section = whole.get(name) if whole else args
         if OmegaConf.is_config(section):
             section = OmegaConf.to_container(section, resolve=False)
-        sections[name] = dict(section) if isinstance(section, Mapping) else dict(vars(section or object))
+        sections[name] = (
+            dict(section) if isinstance(section, Mapping) else dict(vars(section or object))
+        )
     return sections
 
 
 def model_in(folder: Path) -> Path:
-    """Return the final model in a training's folder of checkpoints: their mean if there is one, else the best."""
+    """Return the final model in a training's folder of checkpoints: their mean if there is one,
+    else the best.
+    """
     mean = folder / AVERAGE
     return mean if mean.is_file() else folder / "checkpoint_best.pt"
 
@@ -113,17 +137,19 @@ def last_checkpoints(folder: Path, number: int, fewer: bool = False) -> list[Pat
             found[int(match[1]), float(match[2] or "inf")] = path
     if len(found) < (1 if fewer else number):
         raise UserError(
-            f"{folder}: holds {len(found)} numbered checkpoint(s), but {number} are to be averaged; average fewer, or "
+            f"{folder}: holds {len(found)} numbered checkpoint(s), but {number} are to be "
+            "averaged; average fewer, or "
             "continue training and keep more (--keep-last-epochs or --keep-interval-updates)"
         )
     return [path for _, path in sorted(found.items())][-number:]
 
 
 def average(paths: Sequence[Path], output: Path) -> None:
-    """Write the mean of the parameters of some checkpoints, with the other content of the last but its optimizer state.
+    """Write the mean of the parameters of some checkpoints, with the other content of the last but
+    its optimizer state.
 
-    float16 and bfloat16 parameters are summed and stored in float32, as in fairseq's average_checkpoints.py. Tied
-    parameters remain one tensor. The file is written atomically.
+    float16 and bfloat16 parameters are summed and stored in float32, as in fairseq's
+    average_checkpoints.py. Tied parameters remain one tensor. The file is written atomically.
 
     Raises UserError for a file that is no checkpoint, and for checkpoints with other parameters.
     """
@@ -131,8 +157,12 @@ def average(paths: Sequence[Path], output: Path) -> None:
     for path in paths:
         state = read_state(path)
         model = state["model"]
-        if total and {name: value.shape for name, value in model.items()} != {n: v.shape for n, v in total.items()}:
-            raise UserError(f"{path}: another model than {paths[0]}; average checkpoints of one training")
+        if total and {name: value.shape for name, value in model.items()} != {
+            n: v.shape for n, v in total.items()
+        }:
+            raise UserError(
+                f"{path}: another model than {paths[0]}; average checkpoints of one training"
+            )
         for name, value in model.items():
             if not value.is_floating_point():
                 total[name] = value
@@ -157,14 +187,20 @@ def load_trained(checkpoint: str | Path, **overrides) -> tuple[FairseqEncoderDec
     Args:
         overrides: values that replace the stored configuration's (``data="prepared/bin"``).
 
-    Raises UserError if the file is missing or damaged, does not fit the dictionaries, or is no encoder-decoder model.
+    Raises UserError if the file is missing or damaged, does not fit the dictionaries, or is no
+    encoder-decoder model.
     """
     try:
         (model,), _, task = load_model_ensemble_and_task([str(checkpoint)], overrides)
-    except Exception as error:  # a damaged file, or another model's, makes the loader raise anything
+    except (
+        Exception
+    ) as error:  # a damaged file, or another model's, makes the loader raise anything
         message = explain(error)
         reason = " ".join(str(error).split())[:300]
         raise UserError(message or f"checkpoint {checkpoint} cannot be loaded: {reason}") from error
     if not isinstance(model, FairseqEncoderDecoderModel):
-        raise UserError(f"{checkpoint}: holds a {type(model).__name__}, not a translation model; give another one")
+        raise UserError(
+            f"{checkpoint}: holds a {type(model).__name__}, not a translation model; give another "
+            "one"
+        )
     return model.eval(), task

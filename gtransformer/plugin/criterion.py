@@ -17,23 +17,33 @@ from torch import Tensor
 from gtransformer.data.batch_fields import ROWS
 from gtransformer.modules.fused_loss import fused_cross_entropy
 
-WORD_NLL, WORDS = "word_nll", "words"  # in validation logs: without forced symbols, and the number of these tokens
+WORD_NLL, WORDS = (
+    "word_nll",
+    "words",
+)  # in validation logs: without forced symbols, and the number of these tokens
 
 
-@register_criterion("fused_label_smoothed_cross_entropy", dataclass=LabelSmoothedCrossEntropyCriterionConfig)
+@register_criterion(
+    "fused_label_smoothed_cross_entropy", dataclass=LabelSmoothedCrossEntropyCriterionConfig
+)
 class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
-    """The loss, options and logs of ``label_smoothed_cross_entropy``, computed only on tokens that count.
+    """The loss, options and logs of ``label_smoothed_cross_entropy``, computed only on tokens that
+    count.
 
-    It is for models of this package whose output layer is one matrix product. For other models it is the ordinary
-    criterion, as with ``--report-accuracy`` and ``--ignore-prefix-size``, which need all logits.
+    It is for models of this package whose output layer is one matrix product. For other models it
+    is the ordinary criterion, as with ``--report-accuracy`` and ``--ignore-prefix-size``, which
+    need all logits.
 
-    Validation also logs the loss of words and ``</s>`` only (``word_nll_loss`` in bits a token, ``word_ppl``). ``<s>``
-    between sentences and the language symbol are easy to predict once learned, and their share differs between
-    documents and sentences. So this number is comparable between models of documents and of sentences.
+    Validation also logs the loss of words and ``</s>`` only (``word_nll_loss`` in bits a token,
+    ``word_ppl``). ``<s>`` between sentences and the language symbol are easy to predict once
+    learned, and their share differs between documents and sentences. So this number is comparable
+    between models of documents and of sentences.
     """
 
     def forward(self, model, sample, reduce: bool = True):
-        """Return the summed loss, sample size (target tokens, or instances with ``--sentence-avg``) and logs."""
+        """Return the summed loss, sample size (target tokens, or instances with ``--sentence-avg``)
+        and logs.
+        """
         decoder = getattr(model, "decoder", None)
         fusible = getattr(decoder, "output_is_product", False)
         if not fusible or self.report_accuracy or self.ignore_prefix_size or not reduce:
@@ -63,9 +73,13 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     def _of_words(
         self, features: Tensor, weight: Tensor, targets: Tensor, forced: Tensor, nll: Tensor
     ) -> dict[str, Tensor | int]:
-        """Return the negative log likelihood of words (all targets but those ``forced``), and their number."""
+        """Return the negative log likelihood of words (all targets but those ``forced``), and their
+        number.
+        """
         forced = forced.nonzero().squeeze(1)
-        _, theirs = fused_cross_entropy(features.index_select(0, forced), weight, targets.index_select(0, forced), 0.0)
+        _, theirs = fused_cross_entropy(
+            features.index_select(0, forced), weight, targets.index_select(0, forced), 0.0
+        )
         return {WORD_NLL: nll - theirs, WORDS: len(targets) - len(forced)}
 
     @classmethod
@@ -75,4 +89,6 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         if words := sum(int(logs.get(WORDS, 0)) for logs in logging_outputs):
             nll = sum(float(logs[WORD_NLL]) for logs in logging_outputs if WORD_NLL in logs)
             metrics.log_scalar(f"{WORD_NLL}_loss", nll / words / math.log(2), words, round=4)
-            metrics.log_derived("word_ppl", lambda meters: utils.get_perplexity(meters[f"{WORD_NLL}_loss"].avg))
+            metrics.log_derived(
+                "word_ppl", lambda meters: utils.get_perplexity(meters[f"{WORD_NLL}_loss"].avg)
+            )

@@ -18,24 +18,28 @@ from gtransformer.plugin.sentences import SentenceSpan
 class DocumentPairDataset(LanguagePairDataset):
     """Source instances, decoder inputs and targets, with word dropout on both inputs.
 
-    The decoder reads ``<s> a b </s> <s> c </s>`` and predicts ``a b </s> <s> c </s> [de]``. The language symbol ends
-    the output and never occurs in an input; the first ``<s>`` is given and not predicted.
+    The decoder reads ``<s> a b </s> <s> c </s>`` and predicts ``a b </s> <s> c </s> [de]``. The
+    language symbol ends the output and never occurs in an input; the first ``<s>`` is given and not
+    predicted.
 
     Args:
-        source, target: instances of each side, with their ``sizes``; ``target`` may be None when translating.
+        source, target: instances of each side, with their ``sizes``; ``target`` may be None when
+        translating.
         dictionary, target_dictionary: of the two sides.
         language: index of the target language symbol.
-        word_dropout: applied to the source and to the decoder's input, never to targets; None for none.
-        context: (instances,) int64, number of each target's first tokens that do not count in the loss; None: all
-            count.
+        word_dropout: applied to the source and to the decoder's input, never to targets; None for
+            none.
+        context: (instances,) int64, number of each target's first tokens that do not count in the
+            loss; None: all count.
         unpredicted: target symbols that do not count in the loss.
-        documents: (instances, 2) int64, document and position in it: batches hold consecutive instances of one document
+        documents: (instances, 2) int64, document and position in it: batches hold consecutive
+            instances of one document
             in order. None: batches are filled by size.
-        numbers: (instances,) int64, number of each instance's first sentence in its document, from 1, which is an input
-            of the model; None: it reads none.
+        numbers: (instances,) int64, number of each instance's first sentence in its document, from
+            1, which is an input of the model; None: it reads none.
         spans: returns the instances' spans in their documents, None if not known.
-        costs: (instances,) int64, tokens that each adds to a batch, if it is not translated at once; None: all its
-            tokens.
+        costs: (instances,) int64, tokens that each adds to a batch, if it is not translated at
+            once; None: all its tokens.
         shuffle: whether equally long instances have a random order.
     """
 
@@ -57,13 +61,21 @@ class DocumentPairDataset(LanguagePairDataset):
     ):
         sizes = source.sizes, None if target is None else target.sizes
         super().__init__(
-            source, sizes[0], dictionary, target, sizes[1], target_dictionary, eos=language, shuffle=shuffle
+            source,
+            sizes[0],
+            dictionary,
+            target,
+            sizes[1],
+            target_dictionary,
+            eos=language,
+            shuffle=shuffle,
         )
         self.language, self.word_dropout = language, word_dropout
         self.context, self.unpredicted = context, unpredicted
         self.documents, self.numbers, self.costs, self.spans = documents, numbers, costs, spans
-        # fairseq makes its data loader once: its workers hold copies of this dataset for the whole training. The epoch
-        # reaches them only in shared memory. It is set while no batch is being loaded.
+        # fairseq makes its data loader once: its workers hold copies of this dataset for the whole
+        # training. The epoch reaches them only in shared memory. It is set while no batch is being
+        # loaded.
         self._epoch = torch.tensor(1, dtype=torch.int64).share_memory_()
 
     def __getitem__(self, index: int) -> dict:
@@ -74,7 +86,9 @@ class DocumentPairDataset(LanguagePairDataset):
             example["target"] = torch.cat([target[1:], target.new_tensor([self.language])])
         if self.word_dropout is not None:
             for side, name in enumerate(("source", "prev_output_tokens")):
-                example[name] = self.word_dropout[side](example[name], int(self._epoch), index, side)
+                example[name] = self.word_dropout[side](
+                    example[name], int(self._epoch), index, side
+                )
         return example
 
     def collater(self, samples: list[dict], pad_to_length: dict | None = None) -> dict:
@@ -92,11 +106,18 @@ class DocumentPairDataset(LanguagePairDataset):
 
         def padded(name: str, side: str) -> torch.Tensor:
             rows, left = [sample[name] for sample in samples], side == "source"
-            return collate_tokens(rows, self.src_dict.pad(), left_pad=left, pad_to_length=lengths_to.get(side))
+            return collate_tokens(
+                rows, self.src_dict.pad(), left_pad=left, pad_to_length=lengths_to.get(side)
+            )
 
         inputs = {"src_tokens": padded("source", "source"), "src_lengths": lengths}
         numbers = torch.tensor([sample["id"] for sample in samples])
-        batch = {"id": numbers, "nsentences": len(samples), "ntokens": int(lengths.sum()), "net_input": inputs}
+        batch = {
+            "id": numbers,
+            "nsentences": len(samples),
+            "ntokens": int(lengths.sum()),
+            "net_input": inputs,
+        }
         batch["target"] = None
         if self.numbers is not None:
             inputs[FIRST_SENTENCE] = torch.from_numpy(self.numbers[numbers.numpy()])
@@ -109,19 +130,26 @@ class DocumentPairDataset(LanguagePairDataset):
         return with_counted_targets(batch, self.tgt_dict.pad(), context, self.unpredicted)
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch; fairseq's iterator calls it before every epoch. Data loader workers receive it, too."""
+        """Set the epoch; fairseq's iterator calls it before every epoch. Data loader workers
+        receive it, too.
+        """
         super().set_epoch(epoch)
         self._epoch.fill_(epoch)
 
     def ordered_indices(self, seed: int | None = None) -> np.ndarray:
-        """Return instances by length, equally long ones in random order, or by document; (instances,) int64.
+        """Return instances by length, equally long ones in random order, or by document;
+        (instances,) int64.
 
-        The order is fairseq's under its ``numpy_seed``. But numpy's global generator is not touched, since a thread
-        that loads data may use it. ``seed`` None: an unpredictable order.
+        The order is fairseq's under its ``numpy_seed``. But numpy's global generator is not
+        touched, since a thread that loads data may use it. ``seed`` None: an unpredictable order.
         """
         if self.documents is not None:
             return document_order(self.documents)
-        everything = np.random.RandomState(seed).permutation(len(self)) if self.shuffle else np.arange(len(self))
+        everything = (
+            np.random.RandomState(seed).permutation(len(self))
+            if self.shuffle
+            else np.arange(len(self))
+        )
         lengths = [self.src_sizes] if self.tgt_sizes is None else [self.src_sizes, self.tgt_sizes]
         return everything[np.lexsort([side[everything] for side in reversed(lengths)])]
 
@@ -134,9 +162,10 @@ class DocumentPairDataset(LanguagePairDataset):
     ) -> list[np.ndarray]:
         """Cut ``indices`` into batches of at most ``max_tokens`` real tokens on the longer side.
 
-        Padding does not count because the ragged layout has none. ``required_batch_size_multiple`` is ignored: it is
-        useless here, and fairseq-fixed drops a last batch that it does not divide. An instance longer than
-        ``max_tokens`` is a batch of its own. In document order each document ends a batch.
+        Padding does not count because the ragged layout has none. ``required_batch_size_multiple``
+        is ignored: it is useless here, and fairseq-fixed drops a last batch that it does not
+        divide. An instance longer than ``max_tokens`` is a batch of its own. In document order each
+        document ends a batch.
         """
         documents = None if self.documents is None else self.documents[indices, 0]
         tokens = self.num_tokens_vec(indices) if self.costs is None else self.costs[indices]

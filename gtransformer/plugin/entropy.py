@@ -1,4 +1,5 @@
-"""Entropy of attention in bits, H = -sum p log2 p (Bao et al. 2021, section 3.2; ``--doc-attn-entropy``).
+"""Entropy of attention in bits, H = -sum p log2 p (Bao et al. 2021, section 3.2;
+``--doc-attn-entropy``).
 
 For one query, p is the mean over heads of its weights over the visible keys.
 """
@@ -29,7 +30,9 @@ def query_entropies(module: MultiheadAttention, x: Tensor, memory: Tensor, reach
     keys, _ = module.keys_and_values(memory.to(dtype), reach.keys.tag)
     queries = queries * queries.shape[-1] ** -0.5
     bits = queries.new_zeros(len(queries))
-    first, last, order = (on_device(one, x.device) for one in (reach.first, reach.last, reach.order))
+    first, last, order = (
+        on_device(one, x.device) for one in (reach.first, reach.last, reach.order)
+    )
     documents = on_device(reach.queries.doc, x.device)
     for document in range(reach.queries.batch):
         rows = documents.eq(document).nonzero().squeeze(1)
@@ -48,8 +51,8 @@ def measured(model: nn.Module) -> Iterator[dict[str, float]]:
     """Measure the entropy of every attention of a model, without relative positions, while it runs.
 
     Yields:
-        by name sums over layers and queries that see a key: ``PART_REACH``, the entropies; ``PART_REACH_flat``, those
-        of uniform attention; ``PART_REACH_queries``, how many there are.
+        by name sums over layers and queries that see a key: ``PART_REACH``, the entropies;
+        ``PART_REACH_flat``, those of uniform attention; ``PART_REACH_queries``, how many there are.
     """
     sums: dict[str, float] = defaultdict(float)
 
@@ -59,7 +62,9 @@ def measured(model: nn.Module) -> Iterator[dict[str, float]]:
             for scope, pattern in zip(scopes, patterns, strict=True):
                 name, reach = f"{part}_{scope.name}", pattern.reach
                 keys = (reach.last - reach.first).clip(min=1)
-                with torch.autocast(x.device.type, enabled=False):  # in the precision of the parameters
+                with torch.autocast(
+                    x.device.type, enabled=False
+                ):  # in the precision of the parameters
                     bits = query_entropies(module, x, memory, reach)
                 sums[name] += float(bits.double().sum())
                 sums[f"{name}_flat"] += float(torch.from_numpy(keys).double().log2().sum())
@@ -71,7 +76,13 @@ def measured(model: nn.Module) -> Iterator[dict[str, float]]:
     for side in ("encoder", "decoder"):
         for layer in getattr(getattr(model, side, None), "layers", ()):
             for block in getattr(layer, "blocks", ()):
-                part = side if block.memory is None else "cross" if block.memory == "source" else block.memory
+                part = (
+                    side
+                    if block.memory is None
+                    else "cross"
+                    if block.memory == "source"
+                    else block.memory
+                )
                 for name, scopes in zip(block.modules, block.scopes, strict=True):
                     module = getattr(layer, name)
                     if isinstance(module, MultiheadAttention) and module.relative is None:

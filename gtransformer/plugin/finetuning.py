@@ -1,7 +1,7 @@
 """Fine-tuning: two learning rates, and does the pretrained model fit (section 5.1, appendix C.1).
 
-And what is not trained: in the second of two steps (Zhang et al. 2018, section 2.4), or of a G-Transformer that starts
-as its sentence model is.
+And what is not trained: in the second of two steps (Zhang et al. 2018, section 2.4), or of a
+G-Transformer that starts as its sentence model is.
 """
 
 from __future__ import annotations
@@ -27,9 +27,14 @@ from gtransformer.plugin.options import option_of
 
 logger = logging.getLogger(__name__)
 
-# Options that do not change parameters: with other values a model would load, but compute something else.
+# Options that do not change parameters: with other values a model would load, but compute something
+# else.
 STRUCTURE = (
-    *(f"{side}_{key}" for side in ("encoder", "decoder") for key in ("attention_heads", "normalize_before")),
+    *(
+        f"{side}_{key}"
+        for side in ("encoder", "decoder")
+        for key in ("attention_heads", "normalize_before")
+    ),
     "activation_fn",
     "no_scale_embedding",
     "no_token_positional_embeddings",
@@ -40,12 +45,16 @@ LAYER = re.compile(r"(encoder|decoder)\.layers\.\d+\.")
 
 
 def prepare_finetuning(
-    model: nn.Module, task_cfg: Any, whole: DictConfig | None, dictionaries: tuple[Dictionary, Dictionary]
+    model: nn.Module,
+    task_cfg: Any,
+    whole: DictConfig | None,
+    dictionaries: tuple[Dictionary, Dictionary],
 ) -> None:
     """Prepare a model for training as ``--doc-double-lr``, ``--load-partial`` and their like say.
 
     Args:
-        whole: all options of the training, which are changed; None for a model that is built without one.
+        whole: all options of the training, which are changed; None for a model that is built
+            without one.
         dictionaries: of source and target.
 
     Raises UserError for a pretrained model that does not fit, or is missing.
@@ -55,10 +64,17 @@ def prepare_finetuning(
             rates = task_cfg.lr_scale_pretrained, task_cfg.weight_decay_randinit
             mark_parameter(parameter, model.learns_as_new(name), *rates)
     cfg = getattr(model, "cfg", None)
-    bert, resumes = getattr(cfg, "bert_checkpoint", None), whole is not None and resumes_training(whole)
+    bert, resumes = (
+        getattr(cfg, "bert_checkpoint", None),
+        whole is not None and resumes_training(whole),
+    )
     if bert and not resumes:
         load_bert(model, bert)
-    trained = NEW if getattr(cfg, "freeze_sentence_parameters", False) else getattr(cfg, "trained_parameters", None)
+    trained = (
+        NEW
+        if getattr(cfg, "freeze_sentence_parameters", False)
+        else getattr(cfg, "trained_parameters", None)
+    )
     if str(trained or ALL_PARAMETERS) != ALL_PARAMETERS:
         freeze_pretrained(model, str(trained))
     if whole is None:
@@ -68,11 +84,16 @@ def prepare_finetuning(
     start = Path(whole.checkpoint.save_dir) / LAST if resumes else pretrained_path(whole)
     if start is not None:
         check_pretrained(start, cfg, dictionaries)
-    elif getattr(cfg, "load_partial", False) or getattr(cfg, "load_partial_global_from_local", False):
-        raise UserError("--load-partial: there is no model to load; name one with --finetune-from-model")
+    elif getattr(cfg, "load_partial", False) or getattr(
+        cfg, "load_partial_global_from_local", False
+    ):
+        raise UserError(
+            "--load-partial: there is no model to load; name one with --finetune-from-model"
+        )
     elif str(trained or ALL_PARAMETERS) != ALL_PARAMETERS and not bert:
         raise UserError(
-            "parameters that are not trained would stay random: there is no model to start from; give "
+            "parameters that are not trained would stay random: there is no model to start from; "
+            "give "
             "--finetune-from-model and --load-partial"
         )
     if start is not None and start.is_dir():  # a model directory, which fairseq cannot load
@@ -103,31 +124,45 @@ def layer_of(name: str) -> str | None:
 
 
 def choose_two_rates(whole: DictConfig) -> None:
-    """Let ``--optimizer adam`` be the Adam with two learning rates. Raise UserError for another optimizer.
+    """Let ``--optimizer adam`` be the Adam with two learning rates. Raise UserError for another
+    optimizer.
 
-    An option of the release alone must be enough; fairseq has no other place where a task could choose an optimizer.
+    An option of the release alone must be enough; fairseq has no other place where a task could
+    choose an optimizer.
     """
     chosen = whole.optimizer._name
     if chosen not in ("adam", FUSED, TWO_RATES):
-        raise UserError(f"--doc-double-lr works with --optimizer adam or {FUSED}, not with {chosen}")
+        raise UserError(
+            f"--doc-double-lr works with --optimizer adam or {FUSED}, not with {chosen}"
+        )
     with open_dict(whole):
         whole.optimizer._name = TWO_RATES
-        whole.common.fp16_no_flatten_grads = True  # flattened, parameters of both groups would be one
+        whole.common.fp16_no_flatten_grads = (
+            True  # flattened, parameters of both groups would be one
+        )
 
 
 def whole_config(part: DictConfig) -> DictConfig | None:
-    """Return the configuration of the training that a section of it belongs to; None for one that stands alone."""
+    """Return the configuration of the training that a section of it belongs to; None for one that
+    stands alone.
+    """
     root = part._get_root() if isinstance(part, DictConfig) else None
     return root if root is not None and "checkpoint" in root and "optimizer" in root else None
 
 
 def resumes_training(whole: DictConfig) -> bool:
-    """Return whether training resumes from its own last checkpoint; another is named by --restore-file."""
-    return whole.checkpoint.restore_file == LAST and (Path(whole.checkpoint.save_dir) / LAST).is_file()
+    """Return whether training resumes from its own last checkpoint; another is named by
+    --restore-file.
+    """
+    return (
+        whole.checkpoint.restore_file == LAST and (Path(whole.checkpoint.save_dir) / LAST).is_file()
+    )
 
 
 def pretrained_path(whole: DictConfig) -> Path | None:
-    """Return the checkpoint that a training loads, if it is not its own last one. Raise UserError if it is missing."""
+    """Return the checkpoint that a training loads, if it is not its own last one. Raise UserError
+    if it is missing.
+    """
     options, name = whole.checkpoint, "restore_file"
     if options.restore_file == LAST:
         named = [one for one in ("continue_once", "finetune_from_model") if options.get(one)]
@@ -140,49 +175,67 @@ def pretrained_path(whole: DictConfig) -> Path | None:
     return path
 
 
-def check_pretrained(path: Path, model_cfg: Any, dictionaries: tuple[Dictionary, Dictionary]) -> None:
-    """Raise UserError if the checkpoint that training loads does not fit in what parameters do not show.
+def check_pretrained(
+    path: Path, model_cfg: Any, dictionaries: tuple[Dictionary, Dictionary]
+) -> None:
+    """Raise UserError if the checkpoint that training loads does not fit in what parameters do not
+    show.
 
-    Compared, where the checkpoint says it: number of heads, place of the layer norms, activation, embedding scale,
-    marks; and its dictionaries, where they can still be found.
+    Compared, where the checkpoint says it: number of heads, place of the layer norms, activation,
+    embedding scale, marks; and its dictionaries, where they can still be found.
     """
     settings = read_settings(path)
     for key in STRUCTURE:
         ours, theirs = getattr(model_cfg, key, None), settings["model"].get(key)
         if None not in (ours, theirs) and str(theirs) != str(ours):
-            raise UserError(f"{path}: trained with {option_of(key)} {theirs}, this model has {ours}; use the same")
+            raise UserError(
+                f"{path}: trained with {option_of(key)} {theirs}, this model has {ours}; use the "
+                "same"
+            )
     for side, dictionary in zip(("source_lang", "target_lang"), dictionaries, strict=True):
         check_words(path, settings["task"], settings["task"].get(side), dictionary)
 
 
-def check_words(path: Path, task: Mapping[str, Any], lang: str | None, dictionary: Dictionary) -> None:
+def check_words(
+    path: Path, task: Mapping[str, Any], lang: str | None, dictionary: Dictionary
+) -> None:
     """Raise UserError where the dictionary of a checkpoint's model has other words than the data's.
 
-    Compared where it lies beside the checkpoint, as published ones do, or with the data that ``task`` names.
+    Compared where it lies beside the checkpoint, as published ones do, or with the data that
+    ``task`` names.
     """
     folders = [path if path.is_dir() else path.parent]
     if isinstance(task.get("data"), str):
         folders.append(Path(utils.split_paths(task["data"])[0]))
-    file = next((file for folder in folders if (file := folder / f"dict.{lang}.txt").is_file()), None)
+    file = next(
+        (file for folder in folders if (file := folder / f"dict.{lang}.txt").is_file()), None
+    )
     words = [] if file is None else Dictionary.load(str(file)).symbols
     for number, (theirs, ours) in enumerate(zip(words, dictionary.symbols, strict=False)):
         if theirs != ours:
             raise UserError(
-                f"{path}: its dictionary {file} has '{theirs}' as entry {number}, this data's has '{ours}': "
-                "the model needs the same dictionary, so prepare the data with --vocabulary or --dictionary"
+                f"{path}: its dictionary {file} has '{theirs}' as entry {number}, this data's has "
+                f"'{ours}': "
+                "the model needs the same dictionary, so prepare the data with --vocabulary or "
+                "--dictionary"
             )
 
 
 def add_hours_of_start(whole: DictConfig) -> None:
-    """Let ``--stop-time-hours`` count this training alone: fairseq also counts the hours of the model it starts from.
+    """Let ``--stop-time-hours`` count this training alone: fairseq also counts the hours of the
+    model it starts from.
 
     Args:
         whole: all options of the training; they are changed.
     """
     options = whole.checkpoint
     start = options.get("continue_once") or options.finetune_from_model
-    if options.restore_file != LAST and options.reset_optimizer:  # the release's way to name the start
+    if (
+        options.restore_file != LAST and options.reset_optimizer
+    ):  # the release's way to name the start
         start = options.restore_file
     if start and Path(start).is_file() and whole.optimization.stop_time_hours > 0:
-        before = (read_state(Path(start)).get("extra_state") or {}).get("previous_training_time", 0.0)
+        before = (read_state(Path(start)).get("extra_state") or {}).get(
+            "previous_training_time", 0.0
+        )
         whole.optimization.stop_time_hours += before / 3600

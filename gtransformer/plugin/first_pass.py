@@ -1,4 +1,6 @@
-"""First translations of a split, by a sentence model or from a file: the context of the second pass."""
+"""First translations of a split, by a sentence model or from a file: the context of the second
+pass.
+"""
 
 from __future__ import annotations
 
@@ -29,24 +31,33 @@ from gtransformer.search.strategies import ON
 logger = logging.getLogger(__name__)
 
 MAX_TOKENS = 4096  # source tokens of a batch
-Translations = dict[tuple[int, int], Tensor]  # (words,) int64 by document and sentence in it, from 0
+Translations = dict[
+    tuple[int, int], Tensor
+]  # (words,) int64 by document and sentence in it, from 0
 
 
-def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namespace) -> Callable[[dict], list[Tensor]]:
-    """Read the first translations of the split that a task has loaded, or make them with a sentence model.
+def open_first_pass(
+    task: FairseqTask, models: Sequence[nn.Module], args: Namespace
+) -> Callable[[dict], list[Tensor]]:
+    """Read the first translations of the split that a task has loaded, or make them with a sentence
+    model.
 
     Args:
         models: of the second pass.
         args: options of search.
 
     Returns:
-        the ``contexts`` of ``SecondPass``: for a batch the translations that precede each of its sentences.
+        the ``contexts`` of ``SecondPass``: for a batch the translations that precede each of its
+        sentences.
 
     Raises UserError if no data are loaded, and for translations of another split.
     """
     path = Path(task.cfg.first_pass)
     if len(task.datasets) != 1:
-        raise UserError(f"--first-pass {path}: translates one split of a prepared corpus at a time (--gen-subset)")
+        raise UserError(
+            f"--first-pass {path}: translates one split of a prepared corpus at a time "
+            "(--gen-subset)"
+        )
     ((split, dataset),), began = task.datasets.items(), time.monotonic()
     spans, ranges = dataset.spans(), dataset.src.ranges.tolist()
     if path.suffix == CHECKPOINT_ENDING:
@@ -57,17 +68,26 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
         translations = dict(zip(locations, found, strict=True))
     else:
         translations = read_first_pass(path, task, split)
-    logger.info("first pass: %d sentences by %s in %.1fs", len(translations), path, time.monotonic() - began)
-    bos, eos = (torch.tensor([symbol]) for symbol in (task.target_dictionary.bos(), task.target_dictionary.eos()))
+    logger.info(
+        "first pass: %d sentences by %s in %.1fs", len(translations), path, time.monotonic() - began
+    )
+    bos, eos = (
+        torch.tensor([symbol])
+        for symbol in (task.target_dictionary.bos(), task.target_dictionary.eos())
+    )
 
     def contexts(sample: dict) -> list[Tensor]:
-        """Return ``<s> words </s>`` of each preceding sentence of the instance, (length,) int64, possibly none."""
+        """Return ``<s> words </s>`` of each preceding sentence of the instance, (length,) int64,
+        possibly none.
+        """
         prefixes = []
         for number in sample["id"].tolist():
             span, (first, last) = spans[number], ranges[number]
             before = range(span.first_sentence - (last - first - 1), span.first_sentence)
             sentences = [translations[span.document, position] for position in before]
-            prefixes.append(torch.cat([bos[:0], *(part for words in sentences for part in (bos, words, eos))]))
+            prefixes.append(
+                torch.cat([bos[:0], *(part for words in sentences for part in (bos, words, eos))])
+            )
         return prefixes
 
     return contexts
@@ -86,7 +106,9 @@ def read_first_pass(path: Path, task: FairseqTask, split: str) -> Translations:
 
 
 def target_words(words: Sequence[str], sides: Sides) -> Tensor:
-    """Return the indices (n,) int64 of a translation's subwords, after the prefix of all sentences if it lacks it."""
+    """Return the indices (n,) int64 of a translation's subwords, after the prefix of all sentences
+    if it lacks it.
+    """
     found = sides.indices(words, sides.target)
     if sides.prefix is not None and found[:1] != [sides.prefix]:
         found = [sides.prefix, *found]
@@ -97,7 +119,8 @@ def target_words(words: Sequence[str], sides: Sides) -> Tensor:
 def translated(
     checkpoint: Path, task: FairseqTask, like: Tensor, sources: Sequence[Tensor], args: Namespace
 ) -> list[Tensor]:
-    """Return the best translation of each sentence, its words (n,) int64 on the CPU, by a sentence model.
+    """Return the best translation of each sentence, its words (n,) int64 on the CPU, by a sentence
+    model.
 
     Args:
         checkpoint: of a model of single sentences.
@@ -111,8 +134,13 @@ def translated(
     settings = read_settings(checkpoint)["task"]
     check_languages(settings, task.cfg)
     check_sentence_model(settings, f"--first-pass {checkpoint}")
-    languages = dict(zip(("source_lang", "target_lang"), task.sides.pair, strict=True), langs=",".join(task.langs))
-    model, own = load_trained(checkpoint, data=task.cfg.data, sentence_rule=ON, **languages, **AS_GIVEN)
+    languages = dict(
+        zip(("source_lang", "target_lang"), task.sides.pair, strict=True),
+        langs=",".join(task.langs),
+    )
+    model, own = load_trained(
+        checkpoint, data=task.cfg.data, sentence_rule=ON, **languages, **AS_GIVEN
+    )
     model = model.to(like)
     generator, eos = own.build_generator([model], args), own.target_dictionary.eos()
     model.prepare_for_inference_(None)
@@ -127,11 +155,13 @@ def translated(
 def check_sentence_model(task: Mapping[str, Any], where: str) -> None:
     """Raise UserError if a model is no sentence model, by the options of its task.
 
-    Instances that were taken as prepared are accepted: their length is not known. ``where``: for messages.
+    Instances that were taken as prepared are accepted: their length is not known. ``where``: for
+    messages.
     """
     scheme = InstanceScheme.stored_in(task)
     if scheme.kind != STORED and scheme.max_sentences != 1:
         raise UserError(
-            f"{where}: trained on more than single sentences (--instances {scheme.kind}); give a sentence model, "
+            f"{where}: trained on more than single sentences (--instances {scheme.kind}); give a "
+            "sentence model, "
             "trained with --instances disjoint --context-sentences 0"
         )

@@ -44,7 +44,9 @@ class Part:
     target: SideSentences | None
 
     def instance_index(self) -> InstanceIndex | None:
-        """Read its instance index; None if there is none. Raise UserError if it is not that of the binaries."""
+        """Read its instance index; None if there is none. Raise UserError if it is not that of the
+        binaries.
+        """
         path = Path(f"{self.prefix}instances.json")
         if not path.is_file():
             return None
@@ -74,7 +76,11 @@ class Grouped:
 
 
 def read_parts(
-    path: str, split: str, pair: tuple[str, str], dictionaries: tuple[Vocabulary, Vocabulary], combine: bool = False
+    path: str,
+    split: str,
+    pair: tuple[str, str],
+    dictionaries: tuple[Vocabulary, Vocabulary],
+    combine: bool = False,
 ) -> list[Part]:
     """Return the binarised sets of a split in a data directory; several if shards are combined.
 
@@ -89,7 +95,11 @@ def read_parts(
         for lang, dictionary in zip(pair, dictionaries, strict=True):
             name = f"{prefix}{lang}"
             exists = os.path.exists(f"{name}.idx")
-            sides.append(SideSentences(MMapIndexedDataset(name), dictionary, f"{name}.bin") if exists else None)
+            sides.append(
+                SideSentences(MMapIndexedDataset(name), dictionary, f"{name}.bin")
+                if exists
+                else None
+            )
         source, target = sides
         if target is not None and len(source.counts) != len(target.counts):
             numbers = f"{len(source.counts)} source but {len(target.counts)} target instances"
@@ -97,7 +107,9 @@ def read_parts(
         parts.append(Part(prefix, source, target))
     if not parts:
         names = "-".join(pair)
-        raise UserError(f"{path}: no binarised {split} set for {names} (looked for {split}.{names}.*)")
+        raise UserError(
+            f"{path}: no binarised {split} set for {names} (looked for {split}.{names}.*)"
+        )
     return parts
 
 
@@ -110,7 +122,9 @@ def binarised_prefix(path: str, split: str, source: str, target: str) -> str | N
     return None
 
 
-def form_instances(part: Part, options: Options, limit: int | None = None, testing: bool = False) -> Grouped:
+def form_instances(
+    part: Part, options: Options, limit: int | None = None, testing: bool = False
+) -> Grouped:
     """Return the instances of a part by the options.
 
     Args:
@@ -124,26 +138,36 @@ def form_instances(part: Part, options: Options, limit: int | None = None, testi
         return as_stored(part)
     view = part.sentences()
     if options.whole_documents:
-        columns = (column.tolist() for column in (view.source.lengths, view.document, view.position))
+        columns = (
+            column.tolist() for column in (view.source.lengths, view.document, view.position)
+        )
         for length, document, position in zip(*columns, strict=True):
             options.strategy.check_sentence(length, document + 1, position + 1)
         runs = np.array(view.runs(), dtype=np.int64).reshape(-1, 2)
         return regrouped(view, Instances(runs, runs, runs))
     by_source = view.target is None or (testing and KINDS[scheme.kind].by_target)
-    made = build_instances(scheme, view.source.lengths, None if by_source else view.target.lengths, view.runs())
+    made = build_instances(
+        scheme, view.source.lengths, None if by_source else view.target.lengths, view.runs()
+    )
     if limit is not None:
         made = within_limit(view, made, limit)
-    if options.cfg.first_pass is not None:  # the target context comes from first translations, not from the corpus
+    if (
+        options.cfg.first_pass is not None
+    ):  # the target context comes from first translations, not from the corpus
         made = replace(made, target=made.current)
     return regrouped(view, made)
 
 
 def as_stored(part: Part) -> Grouped:
     """Return the instances on disk."""
-    source, target = (side and RunDataset(side, side.stored_ranges()) for side in (part.source, part.target))
+    source, target = (
+        side and RunDataset(side, side.stored_ranges()) for side in (part.source, part.target)
+    )
     spans = partial(stored_spans, part.instance_index())
     known = spans() or [SentenceSpan(number, 0, 1) for number in range(len(source))]
-    documents = np.array([(span.document, span.first_sentence) for span in known], dtype=np.int64).reshape(-1, 2)
+    documents = np.array(
+        [(span.document, span.first_sentence) for span in known], dtype=np.int64
+    ).reshape(-1, 2)
     return Grouped(source, target, None, documents, documents[:, 1] + 1, spans)
 
 
@@ -161,19 +185,28 @@ def regrouped(view: Sentences, made: Instances) -> Grouped:
         context = tokens_between(view.target.lengths, np.stack([made.target[:, 0], first], 1))
     documents = np.stack([view.document[first], view.position[first]], 1)
     numbers = view.position[made.source[:, 0]] + 1
-    return Grouped(source, target, context, documents, numbers, partial(regrouped_spans, view, made))
+    return Grouped(
+        source, target, context, documents, numbers, partial(regrouped_spans, view, made)
+    )
 
 
 def within_limit(view: Sentences, made: Instances, most: int) -> Instances:
-    """Return the instances with at most ``most`` tokens in the current part and in the context, on each side.
+    """Return the instances with at most ``most`` tokens in the current part and in the context, on
+    each side.
 
-    ``<s>`` and ``</s>`` are not counted. Zhang et al. (2018) also leave out longer ones; their code's limit is 256.
+    ``<s>`` and ``</s>`` are not counted. Zhang et al. (2018) also leave out longer ones; their
+    code's limit is 256.
     """
     kept = np.ones(len(made), dtype=bool)
     for side, ranges in ((view.source, made.source), (view.target, made.target)):
         for part in (np.stack([ranges[:, 0], made.current[:, 0]], 1), made.current):
             kept &= side is None or tokens_between(side.lengths - BOUNDARY_TOKENS, part) <= most
-    logger.info("%d of %d instances left out (--max-pair-tokens %d)", len(kept) - kept.sum(), len(kept), most)
+    logger.info(
+        "%d of %d instances left out (--max-pair-tokens %d)",
+        len(kept) - kept.sum(),
+        len(kept),
+        most,
+    )
     return Instances(made.source[kept], made.target[kept], made.current[kept])
 
 
@@ -206,13 +239,22 @@ def load_split(
         for part in read_parts(path, split, sides.pair, (sides.source, sides.target), combine):
             check_prefix(part, sides)
             groups.append(form_instances(part, options, limit, split.startswith("test")))
-            logger.info("%s %s %d instances (--instances %s)", path, split, len(groups[-1].source), scheme.kind)
+            logger.info(
+                "%s %s %d instances (--instances %s)",
+                path,
+                split,
+                len(groups[-1].source),
+                scheme.kind,
+            )
     source = joined([one.source for one in groups])
     target = None if groups[0].target is None else joined([one.target for one in groups])
     context = None
     if target is not None and str(cfg.context_loss) == "off" and scheme.with_context:
         context = np.concatenate([one.context for one in groups])
-    documents, numbers = following([one.documents for one in groups]), np.concatenate([one.numbers for one in groups])
+    documents, numbers = (
+        following([one.documents for one in groups]),
+        np.concatenate([one.numbers for one in groups]),
+    )
     return DocumentPairDataset(
         source,
         target,
@@ -231,24 +273,31 @@ def load_split(
 
 
 def check_dictionaries(first: str, path: str, pair: tuple[str, str]) -> None:
-    """Raise UserError for data with another dictionary; parts of one corpus may have no dictionary."""
+    """Raise UserError for data with another dictionary; parts of one corpus may have no
+    dictionary.
+    """
     for lang in pair:
         ours, theirs = (Path(one) / f"dict.{lang}.txt" for one in (first, path))
         if theirs.is_file() and theirs.read_bytes() != ours.read_bytes():
             raise UserError(
-                f"{theirs}: another dictionary than {ours}, so the two cannot be trained on together; prepare one "
+                f"{theirs}: another dictionary than {ours}, so the two cannot be trained on "
+                "together; prepare one "
                 "of them with --vocabulary and the other's folder"
             )
 
 
 def check_prefix(part: Part, sides: Sides) -> None:
-    """Raise UserError where target sentences lack the word that the model is given at their beginning."""
+    """Raise UserError where target sentences lack the word that the model is given at their
+    beginning.
+    """
     if sides.prefix is None or part.target is None or not len(part.target.counts):
         return
     if int(part.target.tokens(0, 1)[1]) != sides.prefix:
         raise UserError(
-            f"{part.prefix}{sides.pair[1]}: its sentences do not begin with {sides.target[sides.prefix]}, as the "
-            "model's do; prepare the corpus with --vocabulary and the directory of the converted model"
+            f"{part.prefix}{sides.pair[1]}: its sentences do not begin with "
+            f"{sides.target[sides.prefix]}, as the "
+            "model's do; prepare the corpus with --vocabulary and the directory of the converted "
+            "model"
         )
 
 
@@ -257,8 +306,12 @@ def word_dropout(options: Options, sides: Sides) -> tuple[WordDropout, WordDropo
     cfg, prefix = options.cfg, None if sides.prefix is None else sides.target[sides.prefix]
     found = []
     for side in (sides.source, sides.target):
-        protected = torch.tensor([*sides.symbols(side), side.unk(), *never_text(side, prefix, sides.pair)])
-        noise = WordDropout(cfg.doc_noise_mask, side.index("<mask>"), protected, cfg.doc_noise_epochs, cfg.doc_seed)
+        protected = torch.tensor(
+            [*sides.symbols(side), side.unk(), *never_text(side, prefix, sides.pair)]
+        )
+        noise = WordDropout(
+            cfg.doc_noise_mask, side.index("<mask>"), protected, cfg.doc_noise_epochs, cfg.doc_seed
+        )
         found.append(noise)
     return tuple(found)
 
@@ -269,7 +322,9 @@ def joined(datasets: list[RunDataset]) -> RunDataset | ConcatDataset:
 
 
 def following(documents: list[np.ndarray]) -> np.ndarray:
-    """Concatenate (instances, 2) documents and positions in them; the numbers of documents continue over parts."""
+    """Concatenate (instances, 2) documents and positions in them; the numbers of documents continue
+    over parts.
+    """
     counted, begin = [], 0
     for one in documents:
         counted.append(one + [begin, 0])
@@ -284,11 +339,15 @@ def set_ratio(model: DictConfig, documents: DocumentPairDataset) -> None:
     """
     with open_dict(model):
         model.length_ratio = float(np.mean(documents.src_sizes / documents.tgt_sizes))
-    logger.info("--length-ratio %.6f: mean over %d training instances", model.length_ratio, len(documents))
+    logger.info(
+        "--length-ratio %.6f: mean over %d training instances", model.length_ratio, len(documents)
+    )
 
 
 def window_costs(options: Options, groups: Sequence[Grouped]) -> np.ndarray:
-    """Return the tokens that each document counts in a batch, (documents,) int64: those of its longest window."""
+    """Return the tokens that each document counts in a batch, (documents,) int64: those of its
+    longest window.
+    """
     costs = [
         options.strategy.cost(group.source.sentences.lengths[first:last].tolist())
         for group in groups

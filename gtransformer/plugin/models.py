@@ -1,9 +1,10 @@
-"""The systems in fairseq: their options on its command line, named sizes, and models that it can train.
+"""The systems in fairseq: their options on its command line, named sizes, and models that it can
+train.
 
-``--arch SYSTEM_{mini,compact,tiny,small,base,big,large}``, in fairseq-hydra-train ``model._name``. Each size is a
-separate fairseq model with its sizes as defaults of its configuration. fairseq-hydra-train has no architectures: it
-would fill a configuration of ``gtransformer`` with base sizes. A size means the same for every system, so that systems
-of one size can be compared.
+``--arch SYSTEM_{mini,compact,tiny,small,base,big,large}``, in fairseq-hydra-train ``model._name``.
+Each size is a separate fairseq model with its sizes as defaults of its configuration.
+fairseq-hydra-train has no architectures: it would fill a configuration of ``gtransformer`` with
+base sizes. A size means the same for every system, so that systems of one size can be compared.
 """
 
 from __future__ import annotations
@@ -24,17 +25,29 @@ from gtransformer.models import SYSTEMS
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.model import DocumentModel, on_registration
 
-OF_TASK = ("doc_mode", "max_source_positions", "max_target_positions")  # options that fairseq's user gives to the task
+OF_TASK = (
+    "doc_mode",
+    "max_source_positions",
+    "max_target_positions",
+)  # options that fairseq's user gives to the task
 
 
 def both_sides(embed_dim: int, ffn_embed_dim: int, layers: int, heads: int) -> dict[str, int]:
     """Return the same sizes for encoder and decoder, by option."""
-    sizes = {"embed_dim": embed_dim, "ffn_embed_dim": ffn_embed_dim, "layers": layers, "attention_heads": heads}
-    return {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()}
+    sizes = {
+        "embed_dim": embed_dim,
+        "ffn_embed_dim": ffn_embed_dim,
+        "layers": layers,
+        "attention_heads": heads,
+    }
+    return {
+        f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()
+    }
 
 
-# tiny to large have the release's dimensions, layers and dropout; base, big and large are "Base Model", "Big Model" and
-# "Large Model" of Bao et al. (2021), section 2. mini and compact are our choice, for CPUs.
+# tiny to large have the release's dimensions, layers and dropout; base, big and large are "Base
+# Model", "Big Model" and "Large Model" of Bao et al. (2021), section 2. mini and compact are our
+# choice, for CPUs.
 SIZES: dict[str, dict[str, int | float]] = {
     "mini": both_sides(128, 512, 3, 4),
     "compact": both_sides(256, 1024, 4, 4),
@@ -44,7 +57,8 @@ SIZES: dict[str, dict[str, int | float]] = {
     "big": both_sides(1024, 4096, 6, 16) | {"dropout": 0.3},
     "large": both_sides(1024, 4096, 12, 16) | {"dropout": 0.3},
 }
-# The fixed structure of mBART25 (Liu et al. 2020, section 2.2, and its checkpoint), without its sizes.
+# The fixed structure of mBART25 (Liu et al. 2020, section 2.2, and its checkpoint), without its
+# sizes.
 MBART = {
     "activation_fn": "gelu",
     "encoder_normalize_before": True,
@@ -61,20 +75,24 @@ MBART = {
 class InFairseq:
     """A mixin for a system's class, with what fairseq calls.
 
-    ``structure`` are fixed options. They cannot be defaults: on the command line, a flag that is on by default would be
-    turned off by giving it.
+    ``structure`` are fixed options. They cannot be defaults: on the command line, a flag that is on
+    by default would be turned off by giving it.
     """
 
     structure: Mapping[str, Any] = {}
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> DocumentModel:
-        """Build a model from fairseq's options and a task with dictionaries. Raise UserError on a bad combination."""
+        """Build a model from fairseq's options and a task with dictionaries. Raise UserError on a
+        bad combination.
+        """
         check_task(task)
         with open_dict(cfg) if OmegaConf.is_config(cfg) else nullcontext():
             for name, value in cls.structure.items():
                 setattr(cfg, name, value)
-        return cls.build(plain_options(cfg, cls.config_class), task.source_dictionary, task.target_dictionary)
+        return cls.build(
+            plain_options(cfg, cls.config_class), task.source_dictionary, task.target_dictionary
+        )
 
     def prepare_for_inference_(self, cfg: Any) -> None:
         """Pack weights for decoding once (called by fairseq-generate and fairseq-interactive)."""
@@ -82,20 +100,32 @@ class InFairseq:
 
 
 def check_task(task: object) -> None:
-    """Raise UserError for fairseq's own tasks, which would feed single sentences without boundary tokens."""
+    """Raise UserError for fairseq's own tasks, which would feed single sentences without boundary
+    tokens.
+    """
     if isinstance(task, FairseqTask) and not hasattr(task, "sides"):
-        name = str(getattr(task.cfg, "_name", None) or getattr(task.cfg, "task", None) or type(task).__name__)
+        name = str(
+            getattr(task.cfg, "_name", None)
+            or getattr(task.cfg, "task", None)
+            or type(task).__name__
+        )
         raise UserError(f"--task {name}: the model is for documents; give --task translation_doc")
 
 
 def plain_options(cfg: Any, kind: type[DocumentModelConfig]) -> DocumentModelConfig:
     """Return fairseq's options of a model as the model's own dataclass."""
     values = {one.name: getattr(cfg, one.name) for one in fields(kind)}
-    return kind(**{name: str(value) if isinstance(value, Enum) else value for name, value in values.items()})
+    return kind(
+        **{name: str(value) if isinstance(value, Enum) else value for name, value in values.items()}
+    )
 
 
-def fairseq_options(kind: type[DocumentModelConfig], sizes: Mapping[str, int | float]) -> type[FairseqDataclass]:
-    """Return a model's options as fairseq reads them from the command line; ``sizes`` are other defaults."""
+def fairseq_options(
+    kind: type[DocumentModelConfig], sizes: Mapping[str, int | float]
+) -> type[FairseqDataclass]:
+    """Return a model's options as fairseq reads them from the command line; ``sizes`` are other
+    defaults.
+    """
     types, found = get_type_hints(kind), []
     for one in fields(kind):
         of_type, choices = types[one.name], one.metadata.get("choices")
@@ -103,8 +133,12 @@ def fairseq_options(kind: type[DocumentModelConfig], sizes: Mapping[str, int | f
             of_type = ChoiceEnum(choices)
         elif isinstance(of_type, type(int | None)):  # fairseq knows Optional alone
             of_type = Union[of_type.__args__]  # noqa: UP007
-        default = II(f"task.{one.name}") if one.name in OF_TASK else sizes.get(one.name, one.default)
-        found.append((one.name, of_type, field(default=default, metadata={"help": one.metadata.get("help")})))
+        default = (
+            II(f"task.{one.name}") if one.name in OF_TASK else sizes.get(one.name, one.default)
+        )
+        found.append(
+            (one.name, of_type, field(default=default, metadata={"help": one.metadata.get("help")}))
+        )
     return make_dataclass(kind.__name__, found, bases=(FairseqDataclass,))
 
 
@@ -117,13 +151,22 @@ def add_to_fairseq(model: type[DocumentModel]) -> None:
         _register(name, model, sizes)
 
 
-def _register(name: str, model: type[DocumentModel], sizes: Mapping[str, int | float], **more: Any) -> None:
+def _register(
+    name: str, model: type[DocumentModel], sizes: Mapping[str, int | float], **more: Any
+) -> None:
     bases = InFairseq, model, FairseqEncoderDecoderModel
-    made = type(model.__name__, bases, {"__module__": model.__module__, "__doc__": model.__doc__, **more})
+    made = type(
+        model.__name__, bases, {"__module__": model.__module__, "__doc__": model.__doc__, **more}
+    )
     register_model(name, dataclass=fairseq_options(model.config_class, sizes))(made)
 
 
 for system in SYSTEMS.values():
     add_to_fairseq(system)
-_register("gtransformer_mbart_large", SYSTEMS["gtransformer"], both_sides(1024, 4096, 12, 16), structure=MBART)
+_register(
+    "gtransformer_mbart_large",
+    SYSTEMS["gtransformer"],
+    both_sides(1024, 4096, 12, 16),
+    structure=MBART,
+)
 on_registration.append(add_to_fairseq)

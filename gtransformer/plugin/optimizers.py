@@ -1,13 +1,15 @@
-"""Optimizers that fairseq lacks: Adam by PyTorch's fused kernel, and the same with two learning rates.
+"""Optimizers that fairseq lacks: Adam by PyTorch's fused kernel, and the same with two learning
+rates.
 
-fairseq's step is ``p -= lr * decay * p``, then ``p -= lr * sqrt(c2) / c1 * m / (sqrt(v) + eps)`` with
-``c1 = 1 - beta1 ** t`` and ``c2 = 1 - beta2 ** t``. PyTorch's AdamW, ``lr / c1 * m / (sqrt(v) / sqrt(c2) + eps')``, is
-the same for ``eps' = eps / sqrt(c2)``; only rounding differs.
+fairseq's step is ``p -= lr * decay * p``, then ``p -= lr * sqrt(c2) / c1 * m / (sqrt(v) + eps)``
+with ``c1 = 1 - beta1 ** t`` and ``c2 = 1 - beta2 ** t``. PyTorch's AdamW, ``lr / c1 * m / (sqrt(v)
+/ sqrt(c2) + eps')``, is the same for ``eps' = eps / sqrt(c2)``; only rounding differs.
 
-Two rates (Bao et al. 2021, appendix C.1): 5e-4 for global attention and gates, 1e-4 for the rest. Parameters have the
-two attributes that fairseq's ``composite`` optimizer reads: ``param_group``, a name, and ``optim_overrides``. That
-optimizer needs an optimizer and a scheduler for each group, for which fairseq-train has no options. This one keeps the
-step of ``FusedAdam`` and any scheduler, and scales the scheduler's learning rate by group.
+Two rates (Bao et al. 2021, appendix C.1): 5e-4 for global attention and gates, 1e-4 for the rest.
+Parameters have the two attributes that fairseq's ``composite`` optimizer reads: ``param_group``, a
+name, and ``optim_overrides``. That optimizer needs an optimizer and a scheduler for each group, for
+which fairseq-train has no options. This one keeps the step of ``FusedAdam`` and any scheduler, and
+scales the scheduler's learning rate by group.
 """
 
 from __future__ import annotations
@@ -24,14 +26,22 @@ from gtransformer.errors import UserError
 
 FUSED, TWO_RATES = "fused_adam", "adam_two_rates"
 FRESH, PRETRAINED = "fresh", "pretrained"
-OWN = ("betas", "eps", "weight_decay", "lr_scale")  # settings of a group of parameters that are this training's own
+OWN = (
+    "betas",
+    "eps",
+    "weight_decay",
+    "lr_scale",
+)  # settings of a group of parameters that are this training's own
 
 
-@register_optimizer(FUSED, dataclass=FairseqAdamConfig)  # the same configuration, so that it can replace "adam"
+@register_optimizer(
+    FUSED, dataclass=FairseqAdamConfig
+)  # the same configuration, so that it can replace "adam"
 class FusedAdam(FairseqAdam):
     """fairseq's Adam by ``FusedAdamW``.
 
-    Parameters in half precision (``--memory-efficient-fp16``) keep fairseq's own, whose state is in float32.
+    Parameters in half precision (``--memory-efficient-fp16``) keep fairseq's own, whose state is in
+    float32.
     """
 
     def __init__(self, cfg: FairseqAdamConfig, params):
@@ -41,7 +51,9 @@ class FusedAdam(FairseqAdam):
             self._optimizer = FusedAdamW(params, fused=True, **self.optimizer_config)
 
     def load_state_dict(self, state_dict, optimizer_overrides=None) -> None:
-        """Load the state, but keep the settings of this training, where fairseq takes those of the checkpoint."""
+        """Load the state, but keep the settings of this training, where fairseq takes those of the
+        checkpoint.
+        """
         own = [{name: group[name] for name in OWN if name in group} for group in self.param_groups]
         super().load_state_dict(state_dict, optimizer_overrides)
         for group, settings in zip(self.param_groups, own, strict=True):
@@ -54,14 +66,18 @@ class FusedAdam(FairseqAdam):
 
 
 class FusedAdamW(torch.optim.AdamW):
-    """AdamW with the ``eps`` of fairseq's Adam: it is added before the correction of the second moment's bias."""
+    """AdamW with the ``eps`` of fairseq's Adam: it is added before the correction of the second
+    moment's bias.
+    """
 
     @torch.no_grad()
     def step(self, closure: Callable | None = None):
         """Make one step; return the result of ``closure``."""
         given = [group["eps"] for group in self.param_groups]
         for group, eps in zip(self.param_groups, given, strict=True):
-            group["updates"] = group.get("updates", 0) + 1  # on the host: reading the state would wait for a GPU
+            group["updates"] = (
+                group.get("updates", 0) + 1
+            )  # on the host: reading the state would wait for a GPU
             group["eps"] = eps / math.sqrt(1 - group["betas"][1] ** group["updates"])
         loss = super().step(closure)
         for group, eps in zip(self.param_groups, given, strict=True):
@@ -72,7 +88,8 @@ class FusedAdamW(torch.optim.AdamW):
 def mark_parameter(
     parameter: nn.Parameter, fresh: bool, scale_pretrained: float, decay_fresh: float | None = None
 ) -> None:
-    """Assign a parameter to a group; mixed precision copies both attributes (``--fp16-no-flatten-grads``).
+    """Assign a parameter to a group; mixed precision copies both attributes
+    (``--fp16-no-flatten-grads``).
 
     Args:
         scale_pretrained: factor of the scheduler's learning rate for pretrained parameters.
@@ -85,9 +102,12 @@ def mark_parameter(
     parameter.optim_overrides = {"optimizer": overrides}
 
 
-@register_optimizer(TWO_RATES, dataclass=FairseqAdamConfig)  # the same configuration, so that it can replace "adam"
+@register_optimizer(
+    TWO_RATES, dataclass=FairseqAdamConfig
+)  # the same configuration, so that it can replace "adam"
 class AdamTwoRates(FusedAdam):
-    """fairseq's Adam over the groups of ``mark_parameter``; the reported rate is the scheduler's, for new parameters.
+    """fairseq's Adam over the groups of ``mark_parameter``; the reported rate is the scheduler's,
+    for new parameters.
 
     Raises UserError for a parameter without a group: then two rates would silently be one.
     """
@@ -97,7 +117,8 @@ class AdamTwoRates(FusedAdam):
         for parameter in params:
             if not hasattr(parameter, "param_group"):
                 raise UserError(
-                    f"--optimizer {TWO_RATES} needs --doc-double-lr and, with --fp16, --fp16-no-flatten-grads: without "
+                    f"--optimizer {TWO_RATES} needs --doc-double-lr and, with --fp16, "
+                    "--fp16-no-flatten-grads: without "
                     "them parameters are not assigned to one of the two learning rates"
                 )
             given = {"params": [], **parameter.optim_overrides["optimizer"]}

@@ -52,12 +52,15 @@ def patch() -> None:
     _wrap(distributed, "call_main", _call_main)
     _wrap(fairseq_utils, "clip_grad_norm_", _clip_foreach)
     _wrap(iterators.BufferedIterator, "_create_consumer", _create_stoppable)
-    # After gradients that are not finite: its hooks want outputs that are tensors, and raise StopIteration.
+    # After gradients that are not finite: its hooks want outputs that are tensors, and raise
+    # StopIteration.
     trainer.NanDetector = nullcontext
 
 
 def _wrap(owner, name: str, ours) -> None:
-    """Replace ``owner.name`` by ``ours``, which receives fairseq's function as its first argument."""
+    """Replace ``owner.name`` by ``ours``, which receives fairseq's function as its first
+    argument.
+    """
     theirs = getattr(owner, name)
     if hasattr(theirs, "patched"):  # not __wrapped__: fairseq decorates functions, too
         return
@@ -70,15 +73,26 @@ def _wrap(owner, name: str, ours) -> None:
 
 
 def allow_what_checkpoints_hold() -> None:
-    """Allow-list the harmless types that fairseq stores in checkpoints, for ``torch.load(weights_only=True)``.
+    """Allow-list the harmless types that fairseq stores in checkpoints, for
+    ``torch.load(weights_only=True)``.
 
-    PyTorch refuses unknown types since 2.6. Only plain data types are listed, so the loader stays safe: argument
-    namespaces, OmegaConf containers, numpy scalars, the placeholder of a tensor in a checkpoint that is broadcast
-    between processes, and the meters of fairseq up to 0.9.
+    PyTorch refuses unknown types since 2.6. Only plain data types are listed, so the loader stays
+    safe: argument namespaces, OmegaConf containers, numpy scalars, the placeholder of a tensor in a
+    checkpoint that is broadcast between processes, and the meters of fairseq up to 0.9.
     """
     old_meters = (meters.AverageMeter, meters.TimeMeter, meters.StopwatchMeter)
     torch.serialization.add_safe_globals(
-        [argparse.Namespace, _TensorPlaceholder, OrderedDict, defaultdict, dict, int, float, list, typing.Any]
+        [
+            argparse.Namespace,
+            _TensorPlaceholder,
+            OrderedDict,
+            defaultdict,
+            dict,
+            int,
+            float,
+            list,
+            typing.Any,
+        ]
         + [omegaconf.DictConfig, omegaconf.ListConfig, ContainerMetadata, Metadata]
         + [AnyNode, BooleanNode, FloatNode, IntegerNode, StringNode]
         + [numpy.dtype, numpy.ndarray, _reconstruct, scalar]
@@ -100,7 +114,9 @@ def _load_checkpoint(load, path, arg_overrides=None, **more):
 
 
 def _parse_arguments(parse, parser, *arguments, **more):
-    """Let fairseq-validate, whose parser has no task by default and ends in a KeyError, have this package's."""
+    """Let fairseq-validate, whose parser has no task by default and ends in a KeyError, have this
+    package's.
+    """
     if parser.get_default("task") is None:
         parser.set_defaults(task="translation_doc")
     return parse(parser, *arguments, **more)
@@ -110,7 +126,11 @@ def quiet_hydra() -> None:
     """Suppress hydra's warnings about fairseq's use of it, which no user can act on."""
     logging.getLogger("hydra").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", category=UserWarning, module=r"hydra\.")
-    for begin in ("'config' is validated against ConfigStore", "The strict flag in the compose", "The version_base"):
+    for begin in (
+        "'config' is validated against ConfigStore",
+        "The strict flag in the compose",
+        "The version_base",
+    ):
         warnings.filterwarnings("ignore", message=rf"\s*{begin}", category=UserWarning)
 
 
@@ -120,16 +140,18 @@ def quiet_hydra() -> None:
 def _clip_unscaled(self, max_norm, aggregate_norm_fn=None):
     """Divide the gradients of a training with ``--amp`` by the loss scale only once.
 
-    fairseq's ``AMPOptimizer`` lets the scaler unscale PyTorch's optimizer, for clipping, but step its own wrapper. The
-    scaler takes the wrapper for another optimizer and divides again. The gradients become far smaller than Adam's eps,
-    and almost nothing is learned. This is fairseq's method except for the optimizer that is unscaled.
+    fairseq's ``AMPOptimizer`` lets the scaler unscale PyTorch's optimizer, for clipping, but step
+    its own wrapper. The scaler takes the wrapper for another optimizer and divides again. The
+    gradients become far smaller than Adam's eps, and almost nothing is learned. This is fairseq's
+    method except for the optimizer that is unscaled.
     """
     self.scaler.unscale_(self.fp32_optimizer)
     grad_norm = self.fp32_optimizer.clip_grad_norm(max_norm, aggregate_norm_fn)
     if not grad_norm.isfinite().all():
         if self.next_loss_scale <= self.min_loss_scale:
             raise FloatingPointError(
-                f"AMP: Minimum loss scale reached ({self.min_loss_scale}). Your loss is probably exploding. "
+                f"AMP: Minimum loss scale reached ({self.min_loss_scale}). Your loss is probably "
+                "exploding. "
                 f"Try restarting training or use fp32. {self.next_loss_scale}"
             )
         logging.getLogger("fairseq.optim.amp_optimizer").info(
@@ -141,8 +163,8 @@ def _clip_unscaled(self, max_norm, aggregate_norm_fn=None):
 def _clip_foreach(clip, params, max_norm, aggregate_norm_fn=None) -> Tensor:
     """Compute the norm of gradients by PyTorch's foreach functions, where the gradients are.
 
-    fairseq computes it one parameter at a time on a GPU, and moves it to the GPU as soon as there is one, also from
-    gradients on the CPU (``--cpu``), which it then cannot multiply.
+    fairseq computes it one parameter at a time on a GPU, and moves it to the GPU as soon as there
+    is one, also from gradients on the CPU (``--cpu``), which it then cannot multiply.
     """
     params = [params] if isinstance(params, Tensor) else list(params)
     grads = [p.grad.detach() for p in params if p.grad is not None]
@@ -156,9 +178,11 @@ def _clip_foreach(clip, params, max_norm, aggregate_norm_fn=None) -> Tensor:
 
 
 def _restore_running(self, state_dict) -> None:
-    """Restart the time in the log (``wall``) from 0 when a training resumes in the middle of an epoch.
+    """Restart the time in the log (``wall``) from 0 when a training resumes in the middle of an
+    epoch.
 
-    fairseq restores the stopwatch from the checkpoint without starting it, so that every later line shows 0.
+    fairseq restores the stopwatch from the checkpoint without starting it, so that every later line
+    shows 0.
     """
     self.sum, self.n, self.round = state_dict["sum"], state_dict["n"], state_dict.get("round")
     self.start()
@@ -171,8 +195,8 @@ READER_SECONDS = 10.0  # how long their end is waited for
 def _create_stoppable(create, self) -> None:
     """Note the thread that reads batches ahead, so that ``_end_readers`` ends it.
 
-    Upstream leaves it running when a training ends. Python then ends it within an operation of PyTorch, and the whole
-    process aborts (status 134) after the model has been saved.
+    Upstream leaves it running when a training ends. Python then ends it within an operation of
+    PyTorch, and the whole process aborts (status 134) after the model has been saved.
     """
     create(self)
     _readers.add(self._consumer)
@@ -196,20 +220,27 @@ def _end_readers() -> None:
 def _call_main(call, cfg, main, **more):
     """Start several processes on CPUs, and take torchrun's number of processes.
 
-    fairseq counts GPUs instead of processes: on CPUs it starts none, and under torchrun with one GPU a machine each
-    process would train alone.
+    fairseq counts GPUs instead of processes: on CPUs it starts none, and under torchrun with one
+    GPU a machine each process would train alone.
     """
     group, on_cpu = cfg.distributed_training, cfg.common.cpu or not torch.cuda.is_available()
     if "TORCHELASTIC_RUN_ID" in os.environ:
         if on_cpu:
-            raise RuntimeError("torchrun is for GPUs; on CPUs --distributed-world-size N starts N processes")
+            raise RuntimeError(
+                "torchrun is for GPUs; on CPUs --distributed-world-size N starts N processes"
+            )
         group.distributed_world_size = int(os.environ["WORLD_SIZE"])
     if not on_cpu or group.distributed_world_size == 1 or group.distributed_init_method is not None:
         call(cfg, main, **more)
         return
-    group.distributed_backend, group.distributed_rank = "gloo", None  # each process gets its rank from its number
+    group.distributed_backend, group.distributed_rank = (
+        "gloo",
+        None,
+    )  # each process gets its rank from its number
     group.distributed_init_method = f"tcp://localhost:{_free_port()}"
-    torch.multiprocessing.spawn(distributed.distributed_main, (main, cfg, more), nprocs=group.distributed_world_size)
+    torch.multiprocessing.spawn(
+        distributed.distributed_main, (main, cfg, more), nprocs=group.distributed_world_size
+    )
 
 
 def _free_port() -> int:
@@ -222,4 +253,6 @@ def _distributed_data_parallel(module, device_ids, output_device, **more):
     """Wrap a model on the CPU, too; fairseq passes the number of a GPU in any case."""
     if next(module.parameters()).device.type == "cpu":
         device_ids = output_device = None
-    return DistributedDataParallel(module, device_ids=device_ids, output_device=output_device, **more)
+    return DistributedDataParallel(
+        module, device_ids=device_ids, output_device=output_device, **more
+    )

@@ -1,4 +1,5 @@
-"""What fairseq-generate prints and writes of a translation, as in the authors' release: BLEU by sentence and instance.
+"""What fairseq-generate prints and writes of a translation, as in the authors' release: BLEU by
+sentence and instance.
 
 The release keeps ``<s>`` and ``</s>`` in the text of an instance, joins subwords and detokenises
 the whole of it, and
@@ -41,7 +42,9 @@ class DocumentDictionary(Dictionary):
         unk_string=None,
         **_,
     ):
-        """Return the words of tokens (length,), with ``<s>`` and ``</s>``; arguments are fairseq's."""
+        """Return the words of tokens (length,), with ``<s>`` and ``</s>``; arguments are
+        fairseq's.
+        """
         ignored = set(extra_symbols_to_ignore or ())
         unknown = unk_string or self.unk_string(escape_unk)
         words = []
@@ -52,7 +55,9 @@ class DocumentDictionary(Dictionary):
 
 
 def sentences_of(text: str) -> list[str]:
-    """Cut the text of an instance at ``</s>``, as the release does; words after the last one are a sentence, too."""
+    """Cut the text of an instance at ``</s>``, as the release does; words after the last one are a
+    sentence, too.
+    """
     *sentences, rest = [part.strip() for part in text.replace("<s>", "").split("</s>")]
     return [*sentences, rest] if rest else sentences
 
@@ -75,7 +80,9 @@ class DocumentScorerConfig(FairseqDataclass):
 
 @register_scorer("documents", dataclass=DocumentScorerConfig)
 class DocumentScorer:
-    """BLEU over sentences, over instances, and over the sentences at each of the first positions in an instance."""
+    """BLEU over sentences, over instances, and over the sentences at each of the first positions in
+    an instance.
+    """
 
     # The instances' numbers in the order of ``add_string``, to which fairseq does not pass them;
     # the task adds them.
@@ -91,7 +98,8 @@ class DocumentScorer:
         self.texts.append((hypothesis, reference))
 
     def result_string(self) -> str:
-        """Log the release's lines, write its files, and return s-BLEU, or with ``--doc-mode full`` d-BLEU.
+        """Log the release's lines, write its files, and return s-BLEU, or with ``--doc-mode full``
+        d-BLEU.
 
         The release drops empty sentences, and stops if hypothesis and reference then differ in
         number. Here they count.
@@ -123,7 +131,9 @@ class DocumentScorer:
         return result
 
     def _level(self, name: str, pairs: list[tuple[str, str]]) -> str:
-        """Return BLEU of (hypothesis, reference) pairs as text; log it, and write the pairs to files."""
+        """Return BLEU of (hypothesis, reference) pairs as text; log it, and write the pairs to
+        files.
+        """
         result = self._bleu(pairs)
         logger.info("[%s-level] %s: %s", name, self.cfg.title, result)
         if self.cfg.output:

@@ -1,4 +1,6 @@
-"""The start from a sentence model (``--sentence-model``): a document model's options follow from its checkpoint."""
+"""The start from a sentence model (``--sentence-model``): a document model's options follow from
+its checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ FUSED = "fused_label_smoothed_cross_entropy"
 SIDES = ("encoder", "decoder")
 # What a sentence model is; dropout and how it is computed are the training's own.
 OF_SENTENCE_MODELS = (
-    *(f"{side}_{key}" for side in SIDES for key in ("embed_dim", "ffn_embed_dim", "layers", "attention_heads")),
+    *(
+        f"{side}_{key}"
+        for side in SIDES
+        for key in ("embed_dim", "ffn_embed_dim", "layers", "attention_heads")
+    ),
     *(f"{side}_{key}" for side in SIDES for key in ("normalize_before", "learned_pos")),
     "activation_fn",
     "share_decoder_input_output_embed",
@@ -43,7 +49,8 @@ OF_SENTENCE_MODELS = (
 
 
 def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
-    """Let a model's options, and those of its training, be what ``sentence_model`` among them wants.
+    """Let a model's options, and those of its training, be what ``sentence_model`` among them
+    wants.
 
     It is a checkpoint or a model directory.
 
@@ -52,8 +59,8 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
         whole: all options of the training, changed; None for a model that is built without one.
         task: with dictionaries, languages and options.
 
-    Raises UserError for a checkpoint that is no sentence model (as far as it says), or that translates other languages
-    or with another dictionary.
+    Raises UserError for a checkpoint that is no sentence model (as far as it says), or that
+    translates other languages or with another dictionary.
     """
     if not getattr(cfg, "sentence_model", None):
         return
@@ -63,33 +70,48 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
     check_languages(settings["task"], task.cfg)
     if own:
         if not all(map(is_transformers, state["model"])):
-            raise UserError(f"{path}: a document model; start from it with --finetune-from-model and its own options")
+            raise UserError(
+                f"{path}: a document model; start from it with --finetune-from-model and its own "
+                "options"
+            )
         check_sentence_model(settings["task"], f"--sentence-model {path}")
     tables = {side: len(state["model"][f"{side}.embed_tokens.weight"]) for side in SIDES}
-    for side, dictionary, lang in zip(SIDES, (task.src_dict, task.tgt_dict), task.sides.pair, strict=True):
+    for side, dictionary, lang in zip(
+        SIDES, (task.src_dict, task.tgt_dict), task.sides.pair, strict=True
+    ):
         words = len(dictionary) if own else words_before_symbols(dictionary, task.langs)
         if tables[side] != words:
             raise UserError(
-                f"{path}: its {lang} dictionary has {tables[side]} entries, this data's {words}: prepare the data with "
+                f"{path}: its {lang} dictionary has {tables[side]} entries, this data's {words}: "
+                "prepare the data with "
                 "the model's own dictionary (docs/train.md)"
             )
         check_words(path, settings["task"], lang, dictionary)
     with open_dict(cfg) if OmegaConf.is_config(cfg) else nullcontext():
         take_structure(cfg, settings["model"], state["model"], task.src_dict.pad())
-        marks = settings["model"].get("sentence_marks") or BOTH_MARKS, settings["model"].get("output_words")
+        marks = (
+            settings["model"].get("sentence_marks") or BOTH_MARKS,
+            settings["model"].get("output_words"),
+        )
         cfg.sentence_marks, cfg.output_words = marks if own else (END_MARK, tables["decoder"])
     if whole is None:
         return
     if cfg.output_words is not None:
         check_criterion(whole.criterion)
     if whole.checkpoint.finetune_from_model not in (None, str(path)):
-        raise UserError("--sentence-model and --finetune-from-model: training starts from one model; leave one out")
+        raise UserError(
+            "--sentence-model and --finetune-from-model: training starts from one model; leave one "
+            "out"
+        )
     with open_dict(whole):
         whole.checkpoint.finetune_from_model = str(path)
 
 
-def take_structure(cfg: Any, saved: Mapping[str, Any], parameters: Mapping[str, Tensor], padding: int) -> None:
-    """Let a model's options be those of its sentence model, and such that it begins as the sentence model is.
+def take_structure(
+    cfg: Any, saved: Mapping[str, Any], parameters: Mapping[str, Tensor], padding: int
+) -> None:
+    """Let a model's options be those of its sentence model, and such that it begins as the sentence
+    model is.
 
     Args:
         saved: options of the sentence model.
@@ -98,7 +120,9 @@ def take_structure(cfg: Any, saved: Mapping[str, Any], parameters: Mapping[str, 
     """
     for key in OF_SENTENCE_MODELS:
         value = saved.get(key)
-        if value is None and isinstance(getattr(cfg, key), bool):  # fairseq's older checkpoints lack some
+        if value is None and isinstance(
+            getattr(cfg, key), bool
+        ):  # fairseq's older checkpoints lack some
             value = False
         if value is not None:
             setattr(cfg, key, value)
@@ -117,7 +141,8 @@ def check_criterion(criterion: DictConfig) -> None:
     needs_all_logits = criterion.get("report_accuracy") or criterion.get("ignore_prefix_size")
     if criterion._name != "cross_entropy" and (criterion._name != FUSED or needs_all_logits):
         raise UserError(
-            f"--sentence-model: some symbols can never be predicted, so --criterion {criterion._name} would be "
+            f"--sentence-model: some symbols can never be predicted, so --criterion "
+            f"{criterion._name} would be "
             f"infinite; give {FUSED} without --report-accuracy and --ignore-prefix-size"
         )
 
@@ -128,5 +153,7 @@ def is_own(settings: Mapping[str, Any]) -> bool:
 
 
 def words_before_symbols(dictionary: Dictionary, langs: list[str]) -> int:
-    """How many entries stand in front of the language symbols and ``<mask>``, which end a dictionary."""
+    """How many entries stand in front of the language symbols and ``<mask>``, which end a
+    dictionary.
+    """
     return min(map(dictionary.index, control_symbols(langs)))

@@ -1,8 +1,8 @@
 """Binarised text as sentences, and runs of them as data sets.
 
-Sentences begin at the ``<s>`` of the binaries; which documents they belong to is in the instance index. A corpus
-without an index (with the layout of the authors' release) has no document borders: there every stored instance is a
-document.
+Sentences begin at the ``<s>`` of the binaries; which documents they belong to is in the instance
+index. A corpus without an index (with the layout of the authors' release) has no document borders:
+there every stored instance is a document.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from gtransformer.errors import UserError
 class SideSentences:
     """The sentences of one side, numbered from 0 in the order in which they are stored.
 
-    ``fairseq-preprocess`` and ``fairseq-interactive`` end every line with ``</s>`` although the last sentence of an
+    ``fairseq-preprocess`` and ``fairseq-interactive`` end every line with ``</s>`` although the
+    last sentence of an
     instance already does: the second one is dropped.
 
     Args:
@@ -34,9 +35,11 @@ class SideSentences:
 
     Attributes:
         counts: (instances,) int64, the sentences of each stored instance.
-        begin, lengths: (sentences,) int64, first token among all stored ones, and tokens with ``<s>`` and ``</s>``.
+        begin, lengths: (sentences,) int64, first token among all stored ones, and tokens with
+        ``<s>`` and ``</s>``.
 
-    Raises UserError for tokens that are not in the dictionary, and for an instance that does not begin with ``<s>``.
+    Raises UserError for tokens that are not in the dictionary, and for an instance that does not
+    begin with ``<s>``.
     """
 
     def __init__(self, lines: MMapIndexedDataset | list[Tensor], dictionary: Vocabulary, name: str):
@@ -45,7 +48,8 @@ class SideSentences:
         largest = stored.max(initial=0)
         if largest >= len(dictionary):
             raise UserError(
-                f"{name}: holds the word number {largest}, but the dictionary ends at {len(dictionary) - 1}: it was "
+                f"{name}: holds the word number {largest}, but the dictionary ends at "
+                f"{len(dictionary) - 1}: it was "
                 "made with another dictionary; prepare the corpus again"
             )
         sizes = lines.sizes if isinstance(lines, MMapIndexedDataset) else list(map(len, lines))
@@ -55,7 +59,8 @@ class SideSentences:
         opened[ends > starts] = stored[starts[ends > starts]] == dictionary.bos()
         if not opened.all():
             raise UserError(
-                f"{name}: instance {np.argmin(opened)} does not begin with <s>: write every sentence as '<s> words "
+                f"{name}: instance {np.argmin(opened)} does not begin with <s>: write every "
+                "sentence as '<s> words "
                 "</s>' (gtransformer prepare does)"
             )
         self.begin = np.flatnonzero(stored == dictionary.bos())
@@ -65,10 +70,14 @@ class SideSentences:
         twice = (stored[ends - 1] == eos) & (stored[ends - 2] == eos) if len(ends) else 0
         following = np.append(self.begin[1:], 0)
         last = np.append(instance[1:] != instance[:-1], True)[: len(instance)]
-        self.lengths = np.where(last, (ends - twice)[instance], following[: len(instance)]) - self.begin
+        self.lengths = (
+            np.where(last, (ends - twice)[instance], following[: len(instance)]) - self.begin
+        )
 
     def _stored(self) -> np.ndarray:
-        """Return all tokens as they are stored, end to end; memory-mapped binaries are not copied."""
+        """Return all tokens as they are stored, end to end; memory-mapped binaries are not
+        copied.
+        """
         if not isinstance(self.lines, MMapIndexedDataset):
             return torch.cat(self.lines).numpy()
         if not len(self.lines):
@@ -87,7 +96,9 @@ class SideSentences:
     def tokens(self, first: int, last: int) -> Tensor:
         """Return (tokens,) int64 of the sentences ``first`` to ``last - 1``, at least one."""
         stored = self._stored()
-        places = zip(self.begin[first:last].tolist(), self.lengths[first:last].tolist(), strict=True)
+        places = zip(
+            self.begin[first:last].tolist(), self.lengths[first:last].tolist(), strict=True
+        )
         pieces = [stored[begin : begin + length] for begin, length in places]
         return torch.from_numpy(np.concatenate(pieces, dtype=np.int64))
 
@@ -97,25 +108,33 @@ class Sentences:
 
     Args:
         source, target: the stored sentences, which are reordered; ``target`` None for text without.
-        instance_index: the sentences of each stored instance; None: every stored instance is a document.
+        instance_index: the sentences of each stored instance; None: every stored instance is a
+            document.
         name: of the files, for messages.
 
     Attributes:
         source, target: SideSentences; ``target`` None if there is none.
         document, position: (sentences,) int64, document and position in it, both from 0.
 
-    Raises UserError if source, target and index have different numbers of sentences, or a sentence twice.
+    Raises UserError if source, target and index have different numbers of sentences, or a sentence
+    twice.
     """
 
     def __init__(
-        self, source: SideSentences, target: SideSentences | None, instance_index: InstanceIndex | None, name: str
+        self,
+        source: SideSentences,
+        target: SideSentences | None,
+        instance_index: InstanceIndex | None,
+        name: str,
     ):
         self.source, self.target, counts = source, target, source.counts
         others = counts if target is None else target.counts
         for number in np.flatnonzero(counts != others)[:1].tolist():
             raise UserError(
-                f"{name}*: instance {number} has {counts[number]} source but {others[number]} target sentences, so its "
-                "sentences cannot be regrouped; leave --instances as stored, or prepare the corpus again"
+                f"{name}*: instance {number} has {counts[number]} source but {others[number]} "
+                "target sentences, so its "
+                "sentences cannot be regrouped; leave --instances as stored, or prepare the corpus "
+                "again"
             )
         self.document = np.repeat(np.arange(len(counts)), counts)
         self.position = np.arange(len(self.document)) - (np.cumsum(counts) - counts)[self.document]
@@ -128,9 +147,12 @@ class Sentences:
         self.document, self.position = self.document[order], self.position[order]
         for side in filter(None, (source, target)):
             side.reorder(order)
-        for one in np.flatnonzero((np.diff(self.document) == 0) & (np.diff(self.position) == 0))[:1].tolist():
+        for one in np.flatnonzero((np.diff(self.document) == 0) & (np.diff(self.position) == 0))[
+            :1
+        ].tolist():
             raise UserError(
-                f"{name}instances.json: has sentence {self.position[one]} of document {self.document[one]} twice; "
+                f"{name}instances.json: has sentence {self.position[one]} of document "
+                f"{self.document[one]} twice; "
                 "prepare the corpus again"
             )
 
@@ -138,7 +160,9 @@ class Sentences:
         return len(self.document)
 
     def runs(self) -> Ranges:
-        """Return [first, last) of consecutive sentences; a document with missing sentences has several runs."""
+        """Return [first, last) of consecutive sentences; a document with missing sentences has
+        several runs.
+        """
         follows = (np.diff(self.document) == 0) & (np.diff(self.position) == 1)
         cuts = [0, *(np.flatnonzero(~follows) + 1).tolist(), len(self)]
         return list(pairwise(cuts)) if len(self) else []
@@ -164,8 +188,8 @@ class RunDataset(FairseqDataset):
 
 
 def tokens_between(lengths: np.ndarray, ranges: np.ndarray) -> np.ndarray:
-    """Return (n,) int64 tokens of the sentences [first, last) of ``ranges`` (n, 2); ``lengths`` (sentences,) are of
-    all.
+    """Return (n,) int64 tokens of the sentences [first, last) of ``ranges`` (n, 2); ``lengths``
+    (sentences,) are of all.
     """
     ends = np.concatenate([[0], np.cumsum(lengths)])
     return ends[ranges[:, 1]] - ends[ranges[:, 0]]
@@ -178,8 +202,8 @@ class SentenceSpan:
     Attributes:
         document: of the split.
         first_sentence, sentences: the first translated sentence, and their number.
-        current: (first sentence, sentences), those whose translation is used; None: all, in an instance as it is
-            stored.
+        current: (first sentence, sentences), those whose translation is used; None: all, in an
+            instance as it is stored.
     """
 
     document: int
@@ -194,4 +218,7 @@ def regrouped_spans(sentences: Sentences, instances: Instances) -> list[Sentence
     document, position = sentences.document[first], sentences.position
     columns = document, position[first], last - first, position[begin], end - begin
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [SentenceSpan(number, opening, count, (at, current)) for number, opening, count, at, current in rows]
+    return [
+        SentenceSpan(number, opening, count, (at, current))
+        for number, opening, count, at, current in rows
+    ]

@@ -1,4 +1,6 @@
-"""Measures during training: s-BLEU and d-BLEU (``--eval-bleu``), attention entropy (``--doc-attn-entropy``)."""
+"""Measures during training: s-BLEU and d-BLEU (``--eval-bleu``), attention entropy
+(``--doc-attn-entropy``).
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,14 @@ def generator_options(text: str | None) -> Namespace:
 
 
 def detokeniser(cfg: TranslationDocConfig) -> Callable[[str], str]:
-    """Return the detokeniser of ``--eval-bleu-detok``, one of fairseq's tokenizers, for the task's languages."""
+    """Return the detokeniser of ``--eval-bleu-detok``, one of fairseq's tokenizers, for the task's
+    languages.
+    """
     languages = {"source_lang": cfg.source_lang, "target_lang": cfg.target_lang}
     options = json.loads(cfg.eval_bleu_detok_args or "{}")
-    return build_tokenizer(Namespace(tokenizer=cfg.eval_bleu_detok, **{**languages, **options})).decode
+    return build_tokenizer(
+        Namespace(tokenizer=cfg.eval_bleu_detok, **{**languages, **options})
+    ).decode
 
 
 class BleuValidation:
@@ -52,7 +58,13 @@ class BleuValidation:
         options: the task's.
     """
 
-    def __init__(self, generator: SequenceGenerator, dictionary: Dictionary, non_words: set[int], options: Options):
+    def __init__(
+        self,
+        generator: SequenceGenerator,
+        dictionary: Dictionary,
+        non_words: set[int],
+        options: Options,
+    ):
         self.generator, self.dictionary, self.non_words = generator, dictionary, non_words
         cfg = options.cfg
         self.print_samples, self.remove_bpe = cfg.eval_bleu_print_samples, cfg.eval_bleu_remove_bpe
@@ -65,42 +77,57 @@ class BleuValidation:
         """Return ``bleu_counts`` of one batch."""
         generated = self.generator.generate([model], sample, prefix_tokens=None)
         hypotheses = [self._plain(best[0]["tokens"]) for best in generated]
-        references = [self._plain(utils.strip_pad(line, self.dictionary.pad())) for line in sample["target"]]
+        references = [
+            self._plain(utils.strip_pad(line, self.dictionary.pad())) for line in sample["target"]
+        ]
         if self.print_samples:
             logger.info("example hypothesis: %s", " | ".join(hypotheses[0]))
             logger.info("example reference: %s", " | ".join(references[0]))
         if self.with_context:
-            pairs = [current_alone(one, ref) for one, ref in zip(hypotheses, references, strict=True)]
+            pairs = [
+                current_alone(one, ref) for one, ref in zip(hypotheses, references, strict=True)
+            ]
             hypotheses, references = [one for one, _ in pairs], [ref for _, ref in pairs]
         return bleu_counts(hypotheses, references, self.tokenize)
 
     def _plain(self, tokens: Tensor) -> list[str]:
         sentences = split_sentences(tokens.tolist(), self.dictionary, self.non_words)
         if self.remove_bpe is not None:
-            sentences = [data_utils.post_process(sentence, self.remove_bpe) for sentence in sentences]
+            sentences = [
+                data_utils.post_process(sentence, self.remove_bpe) for sentence in sentences
+            ]
         return [self.detokenise(sentence) for sentence in sentences]
 
 
 def current_alone(hypothesis: list[str], reference: list[str]) -> tuple[list[str], list[str]]:
-    """Return the current (last) sentence of both; the hypothesis is aligned from the end, as for scoring."""
+    """Return the current (last) sentence of both; the hypothesis is aligned from the end, as for
+    scoring.
+    """
     return align_sentences(hypothesis, len(reference), from_end=True)[-1:], reference[-1:]
 
 
-def bleu_counts(hypotheses: list[list[str]], references: list[list[str]], tokenize: str) -> dict[str, float]:
+def bleu_counts(
+    hypotheses: list[list[str]], references: list[list[str]], tokenize: str
+) -> dict[str, float]:
     """Return BLEU statistics of a batch that can be summed.
 
     Args:
-        hypotheses, references: the sentences of each instance. Surplus hypothesis sentences are added to the last one,
-            missing ones are empty.
+        hypotheses, references: the sentences of each instance. Surplus hypothesis sentences are
+            added to the last one, missing ones are empty.
         tokenize: sacrebleu's tokeniser ("none" for tokenised text).
     """
     from sacrebleu.metrics import BLEU
 
     metric = BLEU(tokenize=tokenize, force=True)
-    aligned = [align_sentences(one, len(ref)) for one, ref in zip(hypotheses, references, strict=True)]
+    aligned = [
+        align_sentences(one, len(ref)) for one, ref in zip(hypotheses, references, strict=True)
+    ]
     logs: dict[str, float] = {}
     texts = {
-        "s_bleu": ([hyp for one in aligned for hyp in one], [ref for one in references for ref in one]),
+        "s_bleu": (
+            [hyp for one in aligned for hyp in one],
+            [ref for one in references for ref in one],
+        ),
         "d_bleu": ([" ".join(one) for one in hypotheses], [" ".join(one) for one in references]),
     }
     for level, (hyps, refs) in texts.items():
@@ -111,15 +138,21 @@ def bleu_counts(hypotheses: list[list[str]], references: list[list[str]], tokeni
 
 
 def log_bleu(logging_outputs: list[dict]) -> None:
-    """Sum the counts of all batches and workers, and log s_bleu, d_bleu and bleu (the same as s_bleu)."""
+    """Sum the counts of all batches and workers, and log s_bleu, d_bleu and bleu (the same as
+    s_bleu).
+    """
     for level in LEVELS:
         logs = [log for log in logging_outputs if f"_{level}_0" in log]
         if not logs:
             continue
-        sums = [sum(float(log[f"_{level}_{place}"]) for log in logs) for place in range(2 + 2 * ORDERS)]
+        sums = [
+            sum(float(log[f"_{level}_{place}"]) for log in logs) for place in range(2 + 2 * ORDERS)
+        ]
         metrics.log_scalar(f"_{level}_statistics", np.array(sums))
         for name in (level, "bleu") if level == "s_bleu" else (level,):
-            metrics.log_derived(name, lambda meters, level=level: bleu_of(meters[f"_{level}_statistics"].sum))
+            metrics.log_derived(
+                name, lambda meters, level=level: bleu_of(meters[f"_{level}_statistics"].sum)
+            )
 
 
 def bleu_of(statistics: np.ndarray) -> float:
@@ -132,7 +165,8 @@ def bleu_of(statistics: np.ndarray) -> float:
 
 
 def log_entropy(logging_outputs: list[dict]) -> None:
-    """Log ``entropy_PART_REACH``, mean bits over queries and layers, and ``..._flat``, that of uniform attention.
+    """Log ``entropy_PART_REACH``, mean bits over queries and layers, and ``..._flat``, that of
+    uniform attention.
 
     Args:
         logging_outputs: with the sums of ``plugin.entropy.measured`` under ENTROPY.

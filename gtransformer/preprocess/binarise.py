@@ -44,8 +44,12 @@ class _Indices:
     """
 
     def __init__(self, dictionary: str | Path):
-        self.index = {word: number for number, word in enumerate((*RESERVED, *dictionary_words(dictionary)))}
-        self.code, self.dtype = (8, np.uint16) if len(self.index) < SMALL else (9, np.uint32)  # fairseq's
+        self.index = {
+            word: number for number, word in enumerate((*RESERVED, *dictionary_words(dictionary)))
+        }
+        self.code, self.dtype = (
+            (8, np.uint16) if len(self.index) < SMALL else (9, np.uint32)
+        )  # fairseq's
 
     def __call__(self, lines: Sequence[str]) -> tuple[bytes, list[int], int]:
         """Return the indices as bytes, the length of each line, and the number of words not in the
@@ -62,8 +66,12 @@ class _Indices:
         )
 
 
-def write_binary(instances: str | Path, indices: _Indices, prefix: str | Path, workers: int = 1) -> int:
-    """Write ``prefix.bin`` and ``prefix.idx`` as fairseq-preprocess does; return the number of unknown tokens."""
+def write_binary(
+    instances: str | Path, indices: _Indices, prefix: str | Path, workers: int = 1
+) -> int:
+    """Write ``prefix.bin`` and ``prefix.idx`` as fairseq-preprocess does; return the number of
+    unknown tokens.
+    """
     lengths: list[int] = []
     unknown = 0
     with atomic_write(f"{prefix}.bin", "wb") as stream:

@@ -48,20 +48,28 @@ _OTHER_FORMAT = re.compile(
     re.IGNORECASE,
 )
 
-_TABLE = "gtransformer convert files OUT --split train --input corpus.tsv --columns document en de -s en -t de"
+_TABLE = (
+    "gtransformer convert files OUT --split train --input corpus.tsv --columns document en "
+    "de -s en -t de"
+)
 _JSON = (
-    "JSON, not plain text; make a table of its fields: jq -r '.[] | [.document, .en, .de] | @tsv' {name} > corpus.tsv "
-    f"(JSON lines: without .[] |) and give it to {_TABLE}; without documents, a file for each language, by jq -r .en"
+    "JSON, not plain text; make a table of its fields: jq -r '.[] | [.document, .en, .de] | @tsv' "
+    "{name} > corpus.tsv "
+    f"(JSON lines: without .[] |) and give it to {_TABLE}; without documents, a file for each "
+    "language, by jq -r .en"
 )
 # What a file is, by how it begins, and the next command.
 _WHAT_TO_DO = {
     "[Script": "subtitles; name the file .ass",
     "[": _JSON,
-    "{\"": _JSON,
-    "{": "a file of another format, JSON or subtitles, not plain text; see gtransformer convert files --help",
+    '{"': _JSON,
+    "{": "a file of another format, JSON or subtitles, not plain text; see gtransformer convert "
+    "files --help",
     "WEBVTT": "subtitles; name the file .vtt",
-    "<": "XML or SGM, not plain text; gtransformer convert files OUT --split train --input {name} makes a corpus of it",
-    "": "a file of another format, such as subtitles (.srt) or gettext's PO, not plain text: a sentence a line",
+    "<": "XML or SGM, not plain text; gtransformer convert files OUT --split train --input {name} "
+    "makes a corpus of it",
+    "": "a file of another format, such as subtitles (.srt) or gettext's PO, not plain text: a "
+    "sentence a line",
 }
 
 Pair = tuple[str, str]
@@ -171,7 +179,9 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
         if is_text and opening.count("\n") < 2:
             opening += f"{line.strip()}\n"
             if _OTHER_FORMAT.match(opening):
-                what = next(what for begin, what in _WHAT_TO_DO.items() if opening.startswith(begin))
+                what = next(
+                    what for begin, what in _WHAT_TO_DO.items() if opening.startswith(begin)
+                )
                 raise fault(name, number, f"{line.strip()[:40]!r} begins {what.format(name=name)}")
         yield line
 

@@ -19,7 +19,9 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def to_arguments(options: Options) -> list[str]:
-    """Convert ``{"lr": 5e-4, "fp16": True}`` to ``["--lr", "0.0005", "--fp16"]``; False and None omit the option."""
+    """Convert ``{"lr": 5e-4, "fp16": True}`` to ``["--lr", "0.0005", "--fp16"]``; False and None
+    omit the option.
+    """
     arguments = []
     for key, value in options.items():
         if key in SWITCHES and isinstance(value, bool):
@@ -42,7 +44,9 @@ def python_command(module: str, *parts: str | Options) -> list[str]:
 
 
 def fairseq_command(name: str, data: Path, options: Options) -> list[str]:
-    """Return the command of ``fairseq-train`` or ``fairseq-generate`` with this package as user-dir."""
+    """Return the command of ``fairseq-train`` or ``fairseq-generate`` with this package as
+    user-dir.
+    """
     return python_command(f"fairseq_cli.{name}", str(data), {"user-dir": PACKAGE, **options})
 
 
@@ -63,7 +67,8 @@ def on_device(options: Options, gpus: int) -> Options:
 
 
 def device_options(options: Options, devices: int, gpus: int) -> Options:
-    """Return options that make updates on ``gpus`` GPUs (0: the CPU) as large as on a recipe's number of devices.
+    """Return options that make updates on ``gpus`` GPUs (0: the CPU) as large as on a recipe's
+    number of devices.
 
     With fewer devices gradients are accumulated (``update-freq``); additional ones are not used.
     The batches of an

@@ -19,10 +19,14 @@ def model_file(recipe: Recipe, directory: Path) -> Path:
 
 
 def corpus_directory(corpus: str) -> Path:
-    """Return the directory of a raw corpus: $DATA/NAME for the benchmarks, otherwise the directory itself."""
+    """Return the directory of a raw corpus: $DATA/NAME for the benchmarks, otherwise the directory
+    itself.
+    """
     return data_directory() / corpus if corpus in BENCHMARKS else Path(corpus)
 
 
 def runs_directory() -> Path:
-    """Return the directory of recipes' runs: the variable GTRANSFORMER_RUNS, or ``runs/`` of the working directory."""
+    """Return the directory of recipes' runs: the variable GTRANSFORMER_RUNS, or ``runs/`` of the
+    working directory.
+    """
     return Path(os.environ.get("GTRANSFORMER_RUNS") or "runs").absolute()

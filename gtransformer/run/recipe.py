@@ -67,7 +67,9 @@ class Recipe:
         return found
 
     def options(self, *sections: str) -> Options:
-        """Return the options of some sections; a later section overrides an earlier one, also by removing one."""
+        """Return the options of some sections; a later section overrides an earlier one, also by
+        removing one.
+        """
         merged = {key: value for name in sections for key, value in getattr(self, name).items()}
         return {key: value for key, value in merged.items() if value is not None}
 
@@ -78,7 +80,9 @@ class Recipe:
 
     @property
     def averaged(self) -> int | None:
-        """Number of last checkpoints whose mean is the model; None: the model is the best checkpoint."""
+        """Number of last checkpoints whose mean is the model; None: the model is the best
+        checkpoint.
+        """
         return self.train.get(AVERAGED)
 
     def training(self) -> Options:
@@ -88,7 +92,9 @@ class Recipe:
         }
 
     def preparing(self) -> Options:
-        """Return the options of gtransformer prepare: section ``prepare``, and the languages of the task."""
+        """Return the options of gtransformer prepare: section ``prepare``, and the languages of the
+        task.
+        """
         return self.options("prepare") | {
             key: self.task[key] for key in LANGUAGES if key in self.task
         }
@@ -106,7 +112,9 @@ def recipe_names() -> list[str]:
 
 
 def name_of(path: Path) -> str:
-    """Return the name of a file's recipe; ablations, experiments and files elsewhere are named without folder."""
+    """Return the name of a file's recipe; ablations, experiments and files elsewhere are named
+    without folder.
+    """
     folder = path.resolve().parent
     if folder.parent != config_directory().resolve() or folder.name in ("ablations", *NO_RECIPES):
         return path.stem
@@ -124,7 +132,9 @@ class UnknownRecipe(UserError):
 
 
 def find_recipe(name: str) -> Path:
-    """Return the file of a recipe: a path, or a name in ``configs/``. Raise UnknownRecipe, with similar names."""
+    """Return the file of a recipe: a path, or a name in ``configs/``. Raise UnknownRecipe, with
+    similar names.
+    """
     top = config_directory()
     for path in (Path(name), top / f"{name}.yaml", top / "ablations" / f"{name}.yaml"):
         if path.suffix == ".yaml" and path.is_file():
@@ -153,7 +163,8 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
     for change in changes or []:
         if "=" not in change:
             raise UserError(
-                f"--set {change}: write SECTION.OPTION=VALUE with a section of {', '.join(SECTIONS)}"
+                f"--set {change}: write SECTION.OPTION=VALUE with a section of "
+                f"{', '.join(SECTIONS)}"
             )
     content = OmegaConf.merge(_with_bases(path), OmegaConf.from_dotlist(changes or []))
     content = OmegaConf.to_container(content)
@@ -162,7 +173,9 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
 
 
 def _with_bases(path: Path) -> Options:
-    """Return the content of a recipe over that of its base; names of other recipes become paths or full names."""
+    """Return the content of a recipe over that of its base; names of other recipes become paths or
+    full names.
+    """
     content = read_yaml(path)
     for key in OTHERS:
         sibling = path.resolve().parent / f"{str(content.get(key)).removesuffix('.yaml')}.yaml"
@@ -180,7 +193,8 @@ def _with_bases(path: Path) -> Options:
 
 
 def start_from(folder: Path) -> list[str]:
-    """Return the changes by which a recipe starts from a converted sentence model, as ``--set`` would make them.
+    """Return the changes by which a recipe starts from a converted sentence model, as ``--set``
+    would make them.
 
     Args:
         folder: a model directory of ``gtransformer model convert``, whose languages, pieces and

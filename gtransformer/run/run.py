@@ -67,7 +67,9 @@ class Run:
                 getattr(self, stage)()
 
     def prepare(self) -> None:
-        """Prepare the raw corpus; the program itself keeps one that was prepared in the same way."""
+        """Prepare the raw corpus; the program itself keeps one that was prepared in the same
+        way.
+        """
         if self.preparer:
             return self.preparer.prepare()
         if not self.dry and not self.raw.is_dir():
@@ -80,7 +82,9 @@ class Run:
         self._run("prepare", command, [], again=True)
 
     def train(self) -> None:
-        """Run fairseq-train, which resumes from the last checkpoint if there is one; then average, if asked for."""
+        """Run fairseq-train, which resumes from the last checkpoint if there is one; then average,
+        if asked for.
+        """
         checkpoints = self.directory / CHECKPOINTS
         options = {"save-dir": checkpoints, **self.training()}
         inputs = self._inputs(options, "finetune-from-model", "sentence-model")
@@ -136,13 +140,17 @@ class Run:
         self._fairseq(f"{name}.{self.split}", "generate", options, [checkpoint, *inputs])
 
     def _inputs(self, options: Options, *models: str) -> list[Path]:
-        """Return the files that a stage's result depends on: the corpus, and the models that some options name."""
+        """Return the files that a stage's result depends on: the corpus, and the models that some
+        options name.
+        """
         named = [Path(options[name]) for name in models if options.get(name)]
         files = [path / PARAMETERS if path.is_dir() else path for path in named]
         return [self.prepared / "manifest.json", *files]
 
     def score(self) -> None:
-        """Score the translations against the original text and as the authors' release does: SPLIT.scores.json."""
+        """Score the translations against the original text and as the authors' release does:
+        SPLIT.scores.json.
+        """
         translations = self.directory / f"{self.split}.jsonl"
         options = {
             "hypotheses": translations,

@@ -1,4 +1,6 @@
-"""Stages of a recipe: each is a program with a log and a record, and is run once for its settings."""
+"""Stages of a recipe: each is a program with a log and a record, and is run once for its
+settings.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ SEARCH = "generate.json"  # in a run's directory: the options of generation of i
 def run_stage(
     name: str, command: list[str], directory: Path, inputs: Sequence[Path], again: bool
 ) -> bool:
-    """Run a command unless it was run before; log to ``directory/NAME.log``, record in ``directory/NAME.json``.
+    """Run a command unless it was run before; log to ``directory/NAME.log``, record in
+    ``directory/NAME.json``.
 
     The log is appended to, since an interrupted training resumes.
 
@@ -45,7 +48,8 @@ def run_stage(
             str(path) for path in inputs
         ]
         raise UserError(
-            f"{record}: was run with other settings (now {shlex.join(other)}); give --again to run it with these, or "
+            f"{record}: was run with other settings (now {shlex.join(other)}); give --again to run "
+            "it with these, or "
             "another directory with --output"
         )
     directory.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
 """Beam search over a batch of documents; finished documents leave it.
 
-It finds what fairseq's ``SequenceGenerator`` finds under the same rule (a test compares them), at less cost. Tokens
-without an alternative need no logits. Log probabilities are stored only for candidates.
+It finds what fairseq's ``SequenceGenerator`` finds under the same rule (a test compares them), at
+less cost. Tokens without an alternative need no logits. Log probabilities are stored only for
+candidates.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ if TYPE_CHECKING:
 class Scoring:
     """The width of the search and the scores of hypotheses.
 
-    A hypothesis of n tokens after the given one has the score sum / n ** lenpen, or the sum without ``normalise``;
-    ``unkpen`` is subtracted from the log probability of ``unk``.
+    A hypothesis of n tokens after the given one has the score sum / n ** lenpen, or the sum without
+    ``normalise``; ``unkpen`` is subtracted from the log probability of ``unk``.
 
-    With ``sampling`` every word is drawn at random from the ``sampling`` most probable ones by their probabilities (0:
-    from all), never ``unk``; ``beam`` is then 1. What is drawn depends on ``seed`` and on the batch.
+    With ``sampling`` every word is drawn at random from the ``sampling`` most probable ones by
+    their probabilities (0: from all), never ``unk``; ``beam`` is then 1. What is drawn depends on
+    ``seed`` and on the batch.
     """
 
     beam: int
@@ -60,7 +62,10 @@ class Scoring:
 
 
 def begin(
-    decoders: Sequence[DocumentDecoder], memories: Sequence[Memory], documents: np.ndarray, beam: int
+    decoders: Sequence[DocumentDecoder],
+    memories: Sequence[Memory],
+    documents: np.ndarray,
+    beam: int,
 ) -> list[CachedState]:
     """Return for each model the state in which ``beam`` hypotheses of each document begin.
 
@@ -86,7 +91,8 @@ def best_words(
     full: np.ndarray,
     random: torch.Generator | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return log probability and index of the 2 * beam best words after each hypothesis, best first.
+    """Return log probability and index of the 2 * beam best words after each hypothesis, best
+    first.
 
     With sampling it is one word, drawn.
 
@@ -94,7 +100,8 @@ def best_words(
         rule: the sentence rule, on the device.
         scoring: how words are scored.
         states: of each model.
-        features: of each model the top states of the hypotheses' last tokens, (hypotheses, channels).
+        features: of each model the top states of the hypotheses' last tokens, (hypotheses,
+            channels).
         short, full: (hypotheses,) bool, whether the sentence may not end yet, or must end.
         random: for sampling.
 
@@ -128,7 +135,10 @@ def best_words(
         found.append(torch.stack([best.double(), index.double()]))
     best, index = torch.cat(found, dim=1).cpu().numpy()  # the step's only wait for a GPU
     if np.isnan(best).any():
-        raise UserError("the model's log probabilities are not numbers: its weights or its precision are at fault")
+        raise UserError(
+            "the model's log probabilities are not numbers: its weights or its precision are at "
+            "fault"
+        )
     return best, index.astype(np.int64)
 
 
@@ -140,8 +150,10 @@ class BeamSearch:
         scoring: how hypotheses are scored.
         states: of each model, what hypotheses begin with; each search has ``scoring.beam`` of them.
         limits: (searches, most sentences) int64, longest translation of each sentence in words.
-        sentences: (searches,) int64, how many there are, those that a hypothesis begins with included.
-        start: the state of what each search has read; by default ``<s>``. Hypotheses are what follows.
+        sentences: (searches,) int64, how many there are, those that a hypothesis begins with
+            included.
+        start: the state of what each search has read; by default ``<s>``. Hypotheses are what
+            follows.
         random: for sampling.
     """
 
@@ -161,8 +173,12 @@ class BeamSearch:
         self.active = np.arange(len(limits))  # numbers of the searches that go on
         self.finished: list[list[dict]] = [[] for _ in self.active]
         self.prefixes = start or rule.start(len(limits), self.beam)
-        self.tokens = np.zeros((len(limits), self.beam, 0), dtype=np.int64)  # of all hypotheses, step by step
-        self.sums = np.full((len(limits), self.beam, 1), -np.inf)  # of their log probabilities, with a 0 before them
+        self.tokens = np.zeros(
+            (len(limits), self.beam, 0), dtype=np.int64
+        )  # of all hypotheses, step by step
+        self.sums = np.full(
+            (len(limits), self.beam, 1), -np.inf
+        )  # of their log probabilities, with a 0 before them
         self.sums[:, 0] = 0.0  # of equal hypotheses only the first counts
 
     def run(self) -> list[list[dict]]:
@@ -184,7 +200,8 @@ class BeamSearch:
             tags = rule.tags(prefixes)
             features = [state.step(last, tags) for state in self.states]
 
-        # (documents, beam, 2 * beam) candidates: each hypothesis's best words, or the one token without an alternative.
+        # (documents, beam, 2 * beam) candidates: each hypothesis's best words, or the one token
+        # without an alternative.
         values = np.full((*between.shape, width), -np.inf)
         tokens = np.full(values.shape, rule.eos)
         inside = np.flatnonzero(~between & np.isfinite(scores))
@@ -194,7 +211,9 @@ class BeamSearch:
             if len(inside) < len(features[0]):
                 hypotheses = on_device(inside, self.device)
                 features = [x.index_select(0, hypotheses) for x in features]
-            found, words = best_words(rule, self.scoring, self.states, features, short, full, self.random)
+            found, words = best_words(
+                rule, self.scoring, self.states, features, short, full, self.random
+            )
             values.reshape(-1, width)[inside, : found.shape[1]] = found
             tokens.reshape(-1, width)[inside, : found.shape[1]] = words
         values[between, 0] = 0.0
@@ -203,14 +222,17 @@ class BeamSearch:
         self._choose(values.reshape(len(values), -1), tokens.reshape(len(values), -1))
 
     def _choose(self, values: np.ndarray, tokens: np.ndarray) -> None:
-        """Continue the best candidates (documents, beam * 2 * beam) and store hypotheses that have ended."""
+        """Continue the best candidates (documents, beam * 2 * beam) and store hypotheses that have
+        ended.
+        """
         beam = self.beam
         order = np.argsort(-values, axis=1, kind="stable")[:, : 2 * beam]
         values = np.take_along_axis(values, order, axis=1)
         tokens = np.take_along_axis(tokens, order, axis=1)
         parents = order // (2 * beam)
         ends = (tokens == self.rule.language) & np.isfinite(values)
-        # Hypotheses that end below the first ``beam`` ranks are lost; the best of the others continue.
+        # Hypotheses that end below the first ``beam`` ranks are lost; the best of the others
+        # continue.
         continuing = np.argsort(ends, axis=1, kind="stable")[:, :beam]
         remaining = []
         for slot, number in enumerate(self.active.tolist()):
@@ -223,7 +245,8 @@ class BeamSearch:
                 self._finish(number)
         # Finished documents leave the batch.
         values, tokens, parents = (
-            np.take_along_axis(one, continuing, axis=1)[remaining] for one in (values, tokens, parents)
+            np.take_along_axis(one, continuing, axis=1)[remaining]
+            for one in (values, tokens, parents)
         )
         slots = np.array(remaining, dtype=np.int64)[:, None]
         for state in self.states:
@@ -240,21 +263,31 @@ class BeamSearch:
         return self.scoring.hypothesis(tokens, scores, self.device)
 
     def _finish(self, number: int) -> None:
-        """Sort a document's hypotheses and pass the best to the models: other documents of its batch may read it."""
+        """Sort a document's hypotheses and pass the best to the models: other documents of its
+        batch may read it.
+        """
         if not self.finished[number]:
-            raise UserError("the model gives no translation to a document; its parameters may be damaged")
+            raise UserError(
+                "the model gives no translation to a document; its parameters may be damaged"
+            )
         self.finished[number].sort(key=lambda hypothesis: -hypothesis["score"].item())
         for state in self.states:
             state.finish(number, self.finished[number][0]["tokens"][:-1])
 
 
 def joined(
-    sentences: Sequence[np.ndarray], scores: Sequence[np.ndarray], rule: SentenceRule, scoring: Scoring
+    sentences: Sequence[np.ndarray],
+    scores: Sequence[np.ndarray],
+    rule: SentenceRule,
+    scoring: Scoring,
 ) -> dict[str, Tensor]:
-    """Return fairseq's hypothesis of a document from its sentences, ``words </s>`` each, and their tokens' scores.
+    """Return fairseq's hypothesis of a document from its sentences, ``words </s>`` each, and their
+    tokens' scores.
 
     ``<s>`` and the language symbol cost nothing.
     """
     tokens = [token for one in sentences for token in (rule.bos, *one)]
     each = [score for one in scores for score in (0.0, *one)]
-    return scoring.hypothesis([*tokens[1:], rule.language], np.array([*each[1:], 0.0]), rule.forbidden.device)
+    return scoring.hypothesis(
+        [*tokens[1:], rule.language], np.array([*each[1:], 0.0]), rule.forbidden.device
+    )

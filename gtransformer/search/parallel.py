@@ -1,18 +1,21 @@
 """Search over the sentences of documents in parallel: draft, verify, and search again what changes.
 
-Decoding reads all weights for every token. A document that is translated in order has few hypotheses to read them for.
-Here each sentence has a beam of its own, and all sentences of all documents are decoded together. If sentences do not
-depend on each other, one search is enough. Otherwise greedy search comes first, in rounds:
+Decoding reads all weights for every token. A document that is translated in order has few
+hypotheses to read them for. Here each sentence has a beam of its own, and all sentences of all
+documents are decoded together. If sentences do not depend on each other, one search is enough.
+Otherwise greedy search comes first, in rounds:
 
 1. Draft: every sentence is translated without the translations of the sentences before it.
-2. Verify: one full pass over the drafted translation gives each sentence its context, keys and values, and shows the
-   first word of each sentence that is not the most probable one after it. Greedy search goes on from this word. What
-   precedes the first sentence that changes is final, and so is that one; the others follow in the next round.
+2. Verify: one full pass over the drafted translation gives each sentence its context, keys and
+   values, and shows the first word of each sentence that is not the most probable one after it.
+   Greedy search goes on from this word. What precedes the first sentence that changes is final, and
+   so is that one; the others follow in the next round.
 
-With beam 1 this ends when all sentences are final. The result is that of greedy search over the document, because a
-final sentence has final context. With a wider beam there are ``DRAFTS`` rounds. Then each sentence is searched once,
-with a beam, after the draft of the sentences before it, and has the score that it has there. This differs from beam
-search over the document, where hypotheses are whole translations.
+With beam 1 this ends when all sentences are final. The result is that of greedy search over the
+document, because a final sentence has final context. With a wider beam there are ``DRAFTS`` rounds.
+Then each sentence is searched once, with a beam, after the draft of the sentences before it, and
+has the score that it has there. This differs from beam search over the document, where hypotheses
+are whole translations.
 """
 
 from __future__ import annotations
@@ -46,8 +49,8 @@ class ParallelSearch:
         memories: encoder output for each model.
         limits: (documents, most sentences) int64, longest translation of each sentence in words.
         sentences: (documents,) int64, how many there are, at least one.
-        room: how many positions the decoders have for a document, without those of one sentence's ``<s>``, ``</s>`` and
-            the rule's ``prefix``.
+        room: how many positions the decoders have for a document, without those of one sentence's
+            ``<s>``, ``</s>`` and the rule's ``prefix``.
 
     Attributes:
         document, sentence: (N,) int64, where each sentence of the batch is, in reading order.
@@ -68,7 +71,8 @@ class ParallelSearch:
         self.rule, self.scoring, self.decoders, self.memories = rule, scoring, decoders, memories
         self.limits, self.sentences, self.room = limits, sentences, room
         self.independent = all(
-            decoder.independent_sentences(memory) for decoder, memory in zip(decoders, memories, strict=True)
+            decoder.independent_sentences(memory)
+            for decoder, memory in zip(decoders, memories, strict=True)
         )
         self.document, self.sentence = np.nonzero(np.arange(limits.shape[1]) < sentences[:, None])
         self.given = int(rule.prefix is not None)  # tokens of a sentence that are given after <s>
@@ -88,13 +92,17 @@ class ParallelSearch:
             if self.scoring.beam > 1:
                 self._search_with_beam()
         found = []
-        for first, count in zip(np.cumsum(self.sentences) - self.sentences, self.sentences, strict=True):
+        for first, count in zip(
+            np.cumsum(self.sentences) - self.sentences, self.sentences, strict=True
+        ):
             own = slice(first, first + count)
             found.append([joined(self.chosen[own], self.scores[own], self.rule, self.scoring)])
         return found
 
     def _draft(self, scoring: Scoring) -> None:
-        """Translate every sentence without context; it has the positions where its source begins."""
+        """Translate every sentence without context; it has the positions where its source
+        begins.
+        """
         layout, most = self.memories[0].layout, self.limits.shape[1]
         lengths = np.zeros((len(self.limits), most + 1), dtype=np.int64)
         np.add.at(lengths, (layout.doc, layout.tag.clip(0, most)), 1)
@@ -120,7 +128,8 @@ class ParallelSearch:
     def _search_again(self, scoring: Scoring, final: np.ndarray) -> np.ndarray:
         """Search sentences whose words change after their context, from the first such word on.
 
-        ``final`` (documents,) int64: how many sentences of each document are final; returns the new numbers.
+        ``final`` (documents,) int64: how many sentences of each document are final; returns the new
+        numbers.
         """
         active, begins = np.flatnonzero(final < self.sentences), self._begins()
         states, features = self._read(active, beam=1)
@@ -132,18 +141,28 @@ class ParallelSearch:
             newest = np.array([self.chosen[one][-1] for one in unended])
             lengths = np.array([len(self.chosen[one]) for one in unended])
             for state in states:
-                state.begin_at(np.searchsorted(active, self.document[unended]), begins[unended] + lengths)
+                state.begin_at(
+                    np.searchsorted(active, self.document[unended]), begins[unended] + lengths
+                )
             start = newest, self.sentence[unended], lengths - self.given
             self._search(scoring, states, unended, SentenceState(*(one[:, None] for one in start)))
         return final
 
     def _search(
-        self, scoring: Scoring, states: list[CachedState], which: np.ndarray, start: SentenceState | None = None
+        self,
+        scoring: Scoring,
+        states: list[CachedState],
+        which: np.ndarray,
+        start: SentenceState | None = None,
     ) -> None:
-        """Append to these sentences, (n,) int64, what a search finds behind what the states have read."""
+        """Append to these sentences, (n,) int64, what a search finds behind what the states have
+        read.
+        """
         document, sentence = self.document[which], self.sentence[which]
         start = start or self.rule.start(len(which), scoring.beam, sentence)
-        found = BeamSearch(self.rule, scoring, states, self.limits[document], sentence + 1, start).run()
+        found = BeamSearch(
+            self.rule, scoring, states, self.limits[document], sentence + 1, start
+        ).run()
         for one, (best, *_) in zip(which, found, strict=True):
             self.chosen[one] = np.append(self.chosen[one], best["tokens"][:-1].cpu())
             self.scores[one] = np.append(self.scores[one], best["positional_scores"][:-1].cpu())
@@ -158,7 +177,8 @@ class ParallelSearch:
         """Read the translations of documents by one full pass.
 
         Returns:
-            of each model the state behind them, and its top states of all their tokens, (tokens, channels).
+            of each model the state behind them, and its top states of all their tokens, (tokens,
+            channels).
         """
         targets: list[list[int]] = [[] for _ in self.limits]
         for number, words in zip(self.document, self.chosen, strict=True):
@@ -177,23 +197,32 @@ class ParallelSearch:
         active: np.ndarray,
         final: np.ndarray,
     ) -> np.ndarray:
-        """Cut the sentences that change after their context behind their first new word; return which these are.
+        """Cut the sentences that change after their context behind their first new word; return
+        which these are.
 
-        A sentence changes if a word of it is not the most probable one. Scores become those after the context.
+        A sentence changes if a word of it is not the most probable one. Scores become those after
+        the context.
         """
         parts = np.flatnonzero(np.isin(self.document, active))
         lengths = np.array([1 + len(self.chosen[one]) for one in parts])  # with <s>
         tokens = np.concatenate([[self.rule.bos, *self.chosen[one]] for one in parts])
-        part, within = np.repeat(parts, lengths), np.concatenate([np.arange(length) for length in lengths])
+        part, within = (
+            np.repeat(parts, lengths),
+            np.concatenate([np.arange(length) for length in lengths]),
+        )
         document, sentence = self.document[part], self.sentence[part]
-        predicts = (sentence >= final[document]) & (tokens != self.rule.eos) & (within >= self.given)
+        predicts = (
+            (sentence >= final[document]) & (tokens != self.rule.eos) & (within >= self.given)
+        )
         rows = np.flatnonzero(predicts)
         document, sentence, words = (one[rows] for one in (document, sentence, within - self.given))
         state = SentenceState(tokens[rows], sentence[:, None], words[:, None])
         short, full = (one[:, 0] for one in self.rule.length_bounds(state, self.limits[document]))
         index = on_device(rows, features[0].device)
         features = [x.index_select(0, index) for x in features]
-        best, found = (one[:, 0] for one in best_words(self.rule, scoring, states, features, short, full))
+        best, found = (
+            one[:, 0] for one in best_words(self.rule, scoring, states, features, short, full)
+        )
         changed = []
         for one in np.unique(part[rows]):
             own = part[rows] == one

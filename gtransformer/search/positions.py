@@ -9,7 +9,8 @@ from gtransformer.errors import UserError
 
 
 def longest_sentence(model: nn.Module) -> int:
-    """Return the most tokens of a sentence, ``<s>`` and ``</s>`` counted, that both sides have positions for.
+    """Return the most tokens of a sentence, ``<s>`` and ``</s>`` counted, that both sides have
+    positions for.
 
     They are fewer than a document may have if positions restart at each sentence.
     """
@@ -17,25 +18,30 @@ def longest_sentence(model: nn.Module) -> int:
 
 
 def longest_source(model: nn.Module) -> int:
-    """Return the most tokens of a source, ``<s>`` and ``</s>`` counted, that an encoder-decoder can surely translate.
+    """Return the most tokens of a source, ``<s>`` and ``</s>`` counted, that an encoder-decoder can
+    surely translate.
 
-    The source must fit the encoder's positions. The decoder reads at least ``<s>``, a word and ``</s>`` of every
+    The source must fit the encoder's positions. The decoder reads at least ``<s>``, a word and
+    ``</s>`` of every
     sentence, not more than the source has: so ``within_positions`` finds limits that fit.
     """
     return min(model.encoder.positions(), model.decoder.positions())
 
 
-def within_positions(limits: Tensor, sentences: Tensor, positions: int | Tensor, given: int = 2) -> Tensor:
+def within_positions(
+    limits: Tensor, sentences: Tensor, positions: int | Tensor, given: int = 2
+) -> Tensor:
     """Reduce sentence limits so that no document can exceed the model's positions.
 
-    The decoder reads ``<s>``, words and ``</s>`` of every sentence. If the limits allow more than ``positions``, those
-    of the document are reduced in proportion, to at least one word.
+    The decoder reads ``<s>``, words and ``</s>`` of every sentence. If the limits allow more than
+    ``positions``, those of the document are reduced in proportion, to at least one word.
 
     Args:
         limits: (batch, most sentences) int64, words; 0 if there is no such sentence.
         sentences: (batch,) int64.
         positions: of the model; (batch,) int64: those left after each forced prefix.
-        given: tokens of a sentence that are no words of its limit: ``<s>``, ``</s>``, and the rule's ``prefix``.
+        given: tokens of a sentence that are no words of its limit: ``<s>``, ``</s>``, and the
+            rule's ``prefix``.
 
     Raises UserError for a document that does not fit even with one word a sentence.
     """
@@ -47,8 +53,10 @@ def within_positions(limits: Tensor, sentences: Tensor, positions: int | Tensor,
     if len(crowded):
         left = int(torch.as_tensor(positions).expand(len(sentences))[crowded[0]])
         raise UserError(
-            f"{int(sentences[crowded[0]])} sentences do not fit the {left} positions that the model has for them: "
-            "prepare with a smaller --max-instance-tokens, or give a smaller --context-sentences or --window-tokens"
+            f"{int(sentences[crowded[0]])} sentences do not fit the {left} positions that the "
+            "model has for them: "
+            "prepare with a smaller --max-instance-tokens, or give a smaller --context-sentences "
+            "or --window-tokens"
         )
     # One word for each, the rest in proportion: rounded down, the sum stays within the limit.
     real = limits.gt(0)

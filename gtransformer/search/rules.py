@@ -1,9 +1,9 @@
 """The sentence rule: how a translated document may continue (Bao et al. 2021, section 4.3).
 
-A document has exactly as many sentences as its source, each within its own length limits. What may follow depends on
-the prefix alone. So the rule has three parts: the state of a prefix, updated token by token; the tokens without an
-alternative between two sentences; the words that are allowed inside a sentence. ``FreeText`` is the search without
-the rule.
+A document has exactly as many sentences as its source, each within its own length limits. What may
+follow depends on the prefix alone. So the rule has three parts: the state of a prefix, updated
+token by token; the tokens without an alternative between two sentences; the words that are allowed
+inside a sentence. ``FreeText`` is the search without the rule.
 
 States are numpy arrays on the host.
 """
@@ -43,15 +43,19 @@ class SentenceState:
 class SentenceRule:
     """The rule for documents ``<s> words </s> <s> words </s> [de]``, whose first ``<s>`` is given.
 
-    A ``</s>`` that the length limit forces keeps the model's score, so that overlong sentences are not rewarded. Tokens
-    without an alternative (``<s>`` after ``</s>``, the language symbol at the end) cost nothing.
+    A ``</s>`` that the length limit forces keeps the model's score, so that overlong sentences are
+    not rewarded. Tokens without an alternative (``<s>`` after ``</s>``, the language symbol at the
+    end) cost nothing.
 
     Attributes:
-        bos, eos, language: indices of ``<s>``, ``</s>`` and the language symbol that ends a document.
-        forbidden: (n,) int64, symbols that never occur inside a sentence: ``<s>``, padding, languages, ``<mask>``.
+        bos, eos, language: indices of ``<s>``, ``</s>`` and the language symbol that ends a
+        document.
+        forbidden: (n,) int64, symbols that never occur inside a sentence: ``<s>``, padding,
+            languages, ``<mask>``.
         min_len: fewest words of a sentence; a lower limit of a sentence has precedence.
-        prefix: index of a word that every sentence begins with, the language's of models for many languages; it is
-            given, as ``<s>`` is, and does not count as one of the sentence's words. None: there is none.
+        prefix: index of a word that every sentence begins with, the language's of models for many
+            languages; it is given, as ``<s>`` is, and does not count as one of the sentence's
+            words. None: there is none.
     """
 
     bos: int
@@ -71,7 +75,9 @@ class SentenceRule:
         return replace(self, forbidden=self.forbidden.to(device))
 
     def start(self, documents: int, beam: int, complete: Sequence[int] | int = 0) -> SentenceState:
-        """Return the state after the given ``<s>``, as arrays; ``complete``: sentences (of each document) before it."""
+        """Return the state after the given ``<s>``, as arrays; ``complete``: sentences (of each
+        document) before it.
+        """
         shape = documents, beam
         ended = np.broadcast_to(np.reshape(complete, (-1, 1)), shape).astype(np.int64)
         return SentenceState(np.full(shape, self.bos), ended, np.zeros(shape, dtype=np.int64))
@@ -86,22 +92,30 @@ class SentenceRule:
 
     def _given(self, tokens: np.ndarray) -> np.ndarray:
         """Return which tokens are given at the start of a sentence."""
-        return tokens == self.bos if self.prefix is None else (tokens == self.bos) | (tokens == self.prefix)
+        return (
+            tokens == self.bos
+            if self.prefix is None
+            else (tokens == self.bos) | (tokens == self.prefix)
+        )
 
     def between(self, state: SentenceState) -> np.ndarray:
-        """Return where the next token has no alternative: after a sentence, and for the given word at its start."""
+        """Return where the next token has no alternative: after a sentence, and for the given word
+        at its start.
+        """
         ended = state.newest == self.eos
         return ended if self.prefix is None else ended | (state.newest == self.bos)
 
     def tags(self, state: SentenceState) -> np.ndarray:
-        """Return group tags of the newest tokens (``data.group_tags``) of prefixes that keep the rule.
+        """Return group tags of the newest tokens (``data.group_tags``) of prefixes that keep the
+        rule.
 
         These count the complete sentences, plus the current one inside a sentence.
         """
         return state.complete + (state.newest != self.eos)
 
     def without_choice(self, state: SentenceState, sentences: np.ndarray) -> np.ndarray:
-        """Return the token that must follow: ``<s>``, the language symbol after the last sentence, or the given word.
+        """Return the token that must follow: ``<s>``, the language symbol after the last sentence,
+        or the given word.
 
         ``sentences``: (documents, 1), how many each document has.
         """
@@ -112,12 +126,14 @@ class SentenceRule:
         begun = state.newest == self.bos
         return begun * self.prefix + ~begun * found
 
-    def length_bounds(self, state: SentenceState, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return whether the current sentence is too short to end, and whether it must end: bool, shaped like the
-        state.
+    def length_bounds(
+        self, state: SentenceState, limits: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return whether the current sentence is too short to end, and whether it must end: bool,
+        shaped like the state.
 
-        If both hold it must end: a limit has precedence over ``min_len``. ``limits``: (documents, most sentences), the
-        most words of each sentence.
+        If both hold it must end: a limit has precedence over ``min_len``. ``limits``: (documents,
+        most sentences), the most words of each sentence.
         """
         current = state.complete.clip(max=limits.shape[1] - 1)
         return state.words < self.min_len, state.words >= np.take_along_axis(limits, current, 1)
@@ -127,8 +143,8 @@ class SentenceRule:
 
         Args:
             lprobs: (hypotheses, vocabulary), changed in place.
-            short, full: int64 indices of the hypotheses whose sentence is too short to end, or must end
-                (``length_bounds``).
+            short, full: int64 indices of the hypotheses whose sentence is too short to end, or must
+                end (``length_bounds``).
         """
         scores = lprobs[:, self.end].clone()
         lprobs.index_fill_(1, self.forbidden, -torch.inf)
@@ -140,10 +156,11 @@ class SentenceRule:
 
 
 class FreeText(SentenceRule):
-    """No rule: a document is any text of its own length limit, and the model's own language symbol ends it.
+    """No rule: a document is any text of its own length limit, and the model's own language symbol
+    ends it.
 
-    ``complete`` counts ``<s>``, ``words`` all tokens after the given one. ``limits`` (documents, 1): the most tokens of
-    a document before the symbol that ends it. ``forbidden``: padding.
+    ``complete`` counts ``<s>``, ``words`` all tokens after the given one. ``limits`` (documents,
+    1): the most tokens of a document before the symbol that ends it. ``forbidden``: padding.
     """
 
     @property
@@ -167,7 +184,9 @@ class FreeText(SentenceRule):
         """Return group tags of the newest tokens."""
         return state.complete
 
-    def length_bounds(self, state: SentenceState, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def length_bounds(
+        self, state: SentenceState, limits: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return whether the document is too short to end, and whether it must end."""
         return state.words < self.min_len, state.words >= limits
 
@@ -175,20 +194,29 @@ class FreeText(SentenceRule):
 NO_LIMIT = 10**9  # words of a sentence: above it, sums over a document would not fit int64
 
 
-def sentence_length_limits(src_tokens: Tensor, bos: int, words: Tensor, a: float, b: float) -> tuple[Tensor, Tensor]:
-    """Return the most words of the translation of each source sentence: a * (its words) + b, at least 1 if it has any.
+def sentence_length_limits(
+    src_tokens: Tensor, bos: int, words: Tensor, a: float, b: float
+) -> tuple[Tensor, Tensor]:
+    """Return the most words of the translation of each source sentence: a * (its words) + b, at
+    least 1 if it has any.
 
     Args:
         src_tokens: (batch, length) int64.
         words: (batch, length) bool, True at words (not ``<s>``, ``</s>``, padding or languages).
 
     Returns:
-        limits (batch, most sentences) int64, 0 if there is no such sentence; sentences (batch,) int64.
+        limits (batch, most sentences) int64, 0 if there is no such sentence; sentences (batch,)
+        int64.
     """
     sentences = tag_of_newest(src_tokens, bos)
     most = max(1, int(sentences.max()))
     counts = torch.zeros(len(src_tokens), most + 1, dtype=torch.int64, device=src_tokens.device)
     counts.scatter_add_(1, group_tags(src_tokens, bos), words.long())
-    limits = (a * counts[:, 1:].double() + b).clamp(max=NO_LIMIT).long().maximum(counts[:, 1:].clamp(max=1))
+    limits = (
+        (a * counts[:, 1:].double() + b)
+        .clamp(max=NO_LIMIT)
+        .long()
+        .maximum(counts[:, 1:].clamp(max=1))
+    )
     real = torch.arange(most, device=src_tokens.device) < sentences.unsqueeze(1)
     return limits.masked_fill(~real, 0), sentences

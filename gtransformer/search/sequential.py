@@ -1,4 +1,6 @@
-"""Sequential decoding by a strategy (strategies.py): window by window, all documents of a batch in parallel."""
+"""Sequential decoding by a strategy (strategies.py): window by window, all documents of a batch in
+parallel.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ class DocumentProgress:
         sentences: its source, ``<s> words </s>`` each, (length,) int64.
         begin: the number of its first sentence in the document, from 1.
         windows: the windows still to be translated.
-        chosen: translations so far, ``words </s>`` each; scores: of their tokens; limits: most words of each.
+        chosen: translations so far, ``words </s>`` each; scores: of their tokens; limits: most
+            words of each.
     """
 
     sentences: list[Tensor]
@@ -38,7 +41,9 @@ class DocumentProgress:
 
     def add(self, hypothesis: dict, eos: int) -> None:
         """Store the sentences of a hypothesis ``words </s> <s> words </s> [de]``."""
-        tokens, scores = (hypothesis[name].cpu().numpy() for name in ("tokens", "positional_scores"))
+        tokens, scores = (
+            hypothesis[name].cpu().numpy() for name in ("tokens", "positional_scores")
+        )
         begin = 0
         for end in np.flatnonzero(tokens == eos) + 1:
             self.chosen.append(tokens[begin:end])
@@ -48,7 +53,8 @@ class DocumentProgress:
 
 
 class ForcedPrefixGenerator:
-    """A generator with fairseq's interface that continues forced prefixes of its own under the sentence rule.
+    """A generator with fairseq's interface that continues forced prefixes of its own under the
+    sentence rule.
 
     ``generator`` searches.
     """
@@ -61,8 +67,8 @@ class ForcedPrefixGenerator:
 class SequentialGenerator(ForcedPrefixGenerator):
     """A generator that decodes documents by a strategy; each has one translation.
 
-    Chosen sentences never change later. So there is one hypothesis, the best of each window. Its score is the sum of
-    the tokens' scores, normalised as in the generator.
+    Chosen sentences never change later. So there is one hypothesis, the best of each window. Its
+    score is the sum of the tokens' scores, normalised as in the generator.
 
     Args:
         generator: searches each window; its models' weights must not change any more.
@@ -75,7 +81,10 @@ class SequentialGenerator(ForcedPrefixGenerator):
         super().__init__(generator)
         self.strategy = strategy
         if self.nbest > 1:
-            raise UserError(f"--strategy {strategy.kind} makes one translation of each document; leave --nbest out")
+            raise UserError(
+                f"--strategy {strategy.kind} makes one translation of each document; leave --nbest "
+                "out"
+            )
         for model in self.models:
             model.decoder.hold_weights()  # else each window would prepare them again
 
@@ -94,7 +103,10 @@ class SequentialGenerator(ForcedPrefixGenerator):
         while active := [document for document in documents if document.windows]:
             self._advance(active, FIRST_SENTENCE in sample["net_input"])
         rule, scoring = self.generator.rule.on(tokens.device), self.generator.scoring
-        return [[joined(one.chosen, one.scores, rule, scoring) | {LIMITS: one.limits}] for one in documents]
+        return [
+            [joined(one.chosen, one.scores, rule, scoring) | {LIMITS: one.limits}]
+            for one in documents
+        ]
 
     def _advance(self, active: Sequence[DocumentProgress], numbered: bool) -> None:
         """Search the next window of every document."""
@@ -122,19 +134,29 @@ class SecondPass(ForcedPrefixGenerator):
 
     Args:
         generator: searches each batch.
-        contexts: computes, for a batch, the prefix of each translation: ``<s> words </s>`` for each sentence of its
-            context, (length,) int64, possibly none. None: no instance has one.
+        contexts: computes, for a batch, the prefix of each translation: ``<s> words </s>`` for each
+            sentence of its context, (length,) int64, possibly none. None: no instance has one.
     """
 
-    def __init__(self, generator: DocumentGenerator, contexts: Callable[[dict], Sequence[Tensor]] | None):
+    def __init__(
+        self, generator: DocumentGenerator, contexts: Callable[[dict], Sequence[Tensor]] | None
+    ):
         super().__init__(generator)
         self.contexts = contexts
 
     @torch.no_grad()
     def generate(self, models, sample: dict, **unused) -> list[list[dict]]:
-        """Return fairseq's hypotheses of the last sentence of every instance: ``words </s> [de]``."""
-        inputs = {name: value for name, value in sample["net_input"].items() if name != "prev_output_tokens"}
+        """Return fairseq's hypotheses of the last sentence of every instance: ``words </s>
+        [de]``.
+        """
+        inputs = {
+            name: value
+            for name, value in sample["net_input"].items()
+            if name != "prev_output_tokens"
+        }
         tokens = inputs["src_tokens"]
-        contexts = [tokens.new_zeros(0)] * len(tokens) if self.contexts is None else self.contexts(sample)
+        contexts = (
+            [tokens.new_zeros(0)] * len(tokens) if self.contexts is None else self.contexts(sample)
+        )
         prefixes = [one.to(tokens.device) for one in contexts]
         return self.generator.continue_prefixes(inputs, prefixes, tokens.new_ones(len(tokens)))

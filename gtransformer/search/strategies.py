@@ -1,8 +1,9 @@
-"""Decoding strategies: which sentences of a document are translated together, and with which context.
+"""Decoding strategies: which sentences of a document are translated together, and with which
+context.
 
-A strategy cuts a document into windows. Each window is searched as a whole: its source is encoded again. Its
-translation begins with a forced prefix, which was chosen before, and ends with new sentences. These are pure functions
-of sentence lengths; sequential.py decodes the windows.
+A strategy cuts a document into windows. Each window is searched as a whole: its source is encoded
+again. Its translation begins with a forced prefix, which was chosen before, and ends with new
+sentences. These are pure functions of sentence lengths; sequential.py decodes the windows.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from gtransformer.errors import UserError
 
 @dataclass(frozen=True)
 class StrategyKind:
-    """A way of decoding documents, for ``--strategy``; to add one, add an entry to ``STRATEGY_KINDS``.
+    """A way of decoding documents, for ``--strategy``; to add one, add an entry to
+    ``STRATEGY_KINDS``.
 
     Attributes:
         help: for the option.
         by_window: whether documents are decoded window by window; else each is searched at once.
         context: whether it takes numbers of previous sentences.
-        fills: whether a window is filled with further new sentences; it then needs a number of tokens.
+        fills: whether a window is filled with further new sentences; it then needs a number of
+            tokens.
     """
 
     help: str
@@ -34,23 +37,34 @@ FULL, SEQUENTIAL, SLIDING, PARALLEL = "full", "sequential", "sliding", "parallel
 STRATEGY_KINDS = {
     FULL: StrategyKind("instance by instance", by_window=False),
     SEQUENTIAL: StrategyKind(  # SD of Herold and Ney 2023
-        "a sentence at a time after the translations of its context: --context-sentences with --instances sliding "
-        "and current, else what fits --window-tokens, or without that all previous sentences of its instance",
+        "a sentence at a time after the translations of its context: --context-sentences with "
+        "--instances sliding "
+        "and current, else what fits --window-tokens, or without that all previous sentences of "
+        "its instance",
         context=True,
     ),
     SLIDING: StrategyKind(  # Zhang et al. 2023
-        "windows of --window-tokens, each after the translations of the sentences that it shares with the one before",
+        "windows of --window-tokens, each after the translations of the sentences that it shares "
+        "with the one before",
         fills=True,
     ),
     PARALLEL: StrategyKind(
-        "all sentences of an instance at a time, each with a beam of its own after a greedy draft of the sentences "
+        "all sentences of an instance at a time, each with a beam of its own after a greedy draft "
+        "of the sentences "
         "before it; with --beam 1 the result is that of full",
         by_window=False,
     ),
 }
 STRATEGIES = tuple(STRATEGY_KINDS)
-# Further options of decoding, here because commands offer them before PyTorch is loaded. auto: as in training.
-PRECISIONS = ("auto", "float32", "bfloat16", "float16", "int8")  # of matrix products (tasks/trained.py)
+# Further options of decoding, here because commands offer them before PyTorch is loaded. auto: as
+# in training.
+PRECISIONS = (
+    "auto",
+    "float32",
+    "bfloat16",
+    "float16",
+    "int8",
+)  # of matrix products (tasks/trained.py)
 # Whether a translation must have as many sentences as its source (search/rules.py).
 AUTO, ON, OFF = SENTENCE_RULES = ("auto", "on", "off")
 
@@ -58,10 +72,13 @@ AUTO, ON, OFF = SENTENCE_RULES = ("auto", "on", "off")
 def check_sentence_rule(chosen: str, strategy: str) -> None:
     """Raise UserError for a value not in SENTENCE_RULES, and for a strategy that needs the rule."""
     if chosen not in SENTENCE_RULES:
-        raise UserError(f"--sentence-rule {chosen} is unknown; choose one of {', '.join(SENTENCE_RULES)}")
+        raise UserError(
+            f"--sentence-rule {chosen} is unknown; choose one of {', '.join(SENTENCE_RULES)}"
+        )
     if chosen == OFF and strategy != FULL:
         raise UserError(
-            f"--sentence-rule off: --strategy {strategy} translates sentence by sentence of the source; leave one out"
+            f"--sentence-rule off: --strategy {strategy} translates sentence by sentence of the "
+            "source; leave one out"
         )
 
 
@@ -71,7 +88,8 @@ class SentenceWindow:
 
     Attributes:
         first, last: [first, last) of the source.
-        prefix_start: the translation begins with sentences [prefix_start, new), which were chosen before.
+        prefix_start: the translation begins with sentences [prefix_start, new), which were chosen
+            before.
         new: sentences [new, last) are translated.
     """
 
@@ -101,11 +119,17 @@ class Strategy:
     def __post_init__(self) -> None:
         definition, strategy = self.definition, f"--strategy {self.kind}"
         if self.tokens is not None and not definition.by_window:
-            raise UserError(f"--window-tokens {self.tokens} has no effect with {strategy}; leave it out")
+            raise UserError(
+                f"--window-tokens {self.tokens} has no effect with {strategy}; leave it out"
+            )
         if self.tokens is None and definition.fills:
-            raise UserError(f"{strategy} needs --window-tokens W, the most source tokens of a window; give it")
+            raise UserError(
+                f"{strategy} needs --window-tokens W, the most source tokens of a window; give it"
+            )
         if self.context is not None and not definition.context:
-            raise UserError(f"--context-sentences {self.context} has no effect with {strategy}; leave it out")
+            raise UserError(
+                f"--context-sentences {self.context} has no effect with {strategy}; leave it out"
+            )
 
     @property
     def definition(self) -> StrategyKind:
@@ -113,7 +137,8 @@ class Strategy:
         return STRATEGY_KINDS[self.kind]
 
     def windows(self, lengths: Sequence[int]) -> list[SentenceWindow]:
-        """Cut a document into windows; a sentence that is longer than a window is one of its own (``check_sentence``).
+        """Cut a document into windows; a sentence that is longer than a window is one of its own
+        (``check_sentence``).
 
         ``lengths``: source tokens of its sentences, ``<s>`` and ``</s>`` included.
         """
@@ -128,7 +153,9 @@ class Strategy:
                 while last < len(lengths) and lengths[last] <= free:
                     free -= lengths[last]
                     last += 1
-            prefix_start = first if self.target_context is None else max(0, new - self.target_context)
+            prefix_start = (
+                first if self.target_context is None else max(0, new - self.target_context)
+            )
             found.append(SentenceWindow(first, prefix_start, new, last))
             new = last
         return found
@@ -143,13 +170,21 @@ class Strategy:
         return first
 
     def check_sentence(self, length: int, document: int, sentence: int) -> None:
-        """Raise UserError for a sentence of ``length`` tokens that no window holds; numbers count from 1."""
+        """Raise UserError for a sentence of ``length`` tokens that no window holds; numbers count
+        from 1.
+        """
         if self.tokens is not None and length > self.tokens:
             raise UserError(
-                f"sentence {sentence} of document {document} has {length} source tokens with <s> and </s>, more than "
+                f"sentence {sentence} of document {document} has {length} source tokens with <s> "
+                "and </s>, more than "
                 f"--window-tokens {self.tokens}: give {length} or more"
             )
 
     def cost(self, lengths: Sequence[int]) -> int:
-        """Return the source tokens of the longest window of a document: the document's cost in a batch."""
-        return max((sum(lengths[window.first : window.last]) for window in self.windows(lengths)), default=0)
+        """Return the source tokens of the longest window of a document: the document's cost in a
+        batch.
+        """
+        return max(
+            (sum(lengths[window.first : window.last]) for window in self.windows(lengths)),
+            default=0,
+        )

@@ -1,1 +1,3 @@
-"""A saved model at work on plain text: the model directory, the chain of text steps, search, and the way back."""
+"""A saved model at work on plain text: the model directory, the chain of text steps, search, and
+the way back.
+"""

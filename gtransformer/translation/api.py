@@ -17,19 +17,29 @@ from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 from gtransformer.search.strategies import SEQUENTIAL, SLIDING
 from gtransformer.translation.engine import Engine
 from gtransformer.translation.keep import USUAL, Keep
-from gtransformer.translation.lines import GAP, InputLine, Remarks, Window, in_equal_parts, read_text, windows
+from gtransformer.translation.lines import (
+    GAP,
+    InputLine,
+    Remarks,
+    Window,
+    in_equal_parts,
+    read_text,
+    windows,
+)
 from gtransformer.translation.model_directory import ModelDirectory, TextChain, check_search
 from gtransformer.translation.options import SearchOptions
 
 BATCHES = 4  # batches of ``max_tokens`` in a window: enough to group instances of similar length
-# Batches of a window on the CPU: one, and room for what the last instance has in excess. A finished window is written;
-# a model of base size takes 20 to 40 seconds for one on one core.
+# Batches of a window on the CPU: one, and room for what the last instance has in excess. A finished
+# window is written; a model of base size takes 20 to 40 seconds for one on one core.
 ON_CPU = 0.875
 
 
 @dataclass(frozen=True)
 class Translation:
-    """One translation of a line: plain text, and its log probability (natural logarithm, summed over its tokens)."""
+    """One translation of a line: plain text, and its log probability (natural logarithm, summed
+    over its tokens).
+    """
 
     text: str
     score: float
@@ -37,10 +47,11 @@ class Translation:
 
 @dataclass(frozen=True)
 class TranslatedLine:
-    """A line of the input and its n best translations, best first; empty for a line that is not a sentence.
+    """A line of the input and its n best translations, best first; empty for a line that is not a
+    sentence.
 
-    The n-th translation of a line is its part of the n-th hypothesis of the instance. So the n-th translations of
-    neighbouring lines belong together.
+    The n-th translation of a line is its part of the n-th hypothesis of the instance. So the n-th
+    translations of neighbouring lines belong together.
 
     Attributes:
         at_limit: search had to end the best one, or a part of it.
@@ -54,23 +65,29 @@ class TranslatedLine:
 
     @property
     def _best(self) -> str:
-        """The best translation; ``<d>`` for ``<d>``, "" for any other line that is not a sentence."""
+        """The best translation; ``<d>`` for ``<d>``, "" for any other line that is not a
+        sentence.
+        """
         if self.translations:
             return self.translations[0].text
         return DOCUMENT if is_document_mark(self.line.text) else ""
 
     def as_text(self, scores: bool, several: bool) -> str:
-        """Return columns separated by tabs: the translation, or score and translation, of the best or all n best."""
+        """Return columns separated by tabs: the translation, or score and translation, of the best
+        or all n best.
+        """
         if not self.translations:
             return self._best
         cells = []
         for translation in self.translations if several else self.translations[:1]:
-            cells += [f"{translation.score:.4f}", translation.text] if scores else [translation.text]
+            cells += (
+                [f"{translation.score:.4f}", translation.text] if scores else [translation.text]
+            )
         return "\t".join(cells)
 
     def as_json(self, scores: bool, several: bool) -> str:
-        """Return an object with ``line``, ``document`` and ``sentence`` (all from 1; null between documents),
-        ``source`` as read, ``translation``, and on request ``score`` and ``nbest``.
+        """Return an object with ``line``, ``document`` and ``sentence`` (all from 1; null between
+        documents), ``source`` as read, ``translation``, and on request ``score`` and ``nbest``.
         """
         value: dict = {
             "line": self.line.position.lines,
@@ -103,12 +120,17 @@ class GTransformer:
         self.directory, self.chain, self.engine = directory, chain, engine
         self.options = directory.search
         self.keep = Keep(USUAL, self.survives)
-        self._between = "" if two_letters(directory.target_lang) in ("zh", "ja") else " "  # sentences of a line
-        # A model may have fewer positions than an instance of its corpus has tokens; no sentence may have more.
+        self._between = (
+            "" if two_letters(directory.target_lang) in ("zh", "ja") else " "
+        )  # sentences of a line
+        # A model may have fewer positions than an instance of its corpus has tokens; no sentence
+        # may have more.
         self.max_instance_tokens = engine.longest + 1
         if directory.max_instance_tokens is not None:
             self.max_instance_tokens = min(self.max_instance_tokens, directory.max_instance_tokens)
-        self.max_sentence_tokens = max(1, min(engine.longest, engine.longest_sentence) - engine.boundary_tokens)
+        self.max_sentence_tokens = max(
+            1, min(engine.longest, engine.longest_sentence) - engine.boundary_tokens
+        )
 
     @classmethod
     def from_pretrained(
@@ -118,9 +140,9 @@ class GTransformer:
 
         Args:
             device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one.
-            precision: "float32", "bfloat16" (a GPU, or a CPU with instructions for it), "float16" (a GPU), "int8" (a
-                CPU with instructions for it), or "auto": the model's training precision (``--autocast``), float32 by
-                default.
+            precision: "float32", "bfloat16" (a GPU, or a CPU with instructions for it), "float16"
+                (a GPU), "int8" (a CPU with instructions for it), or "auto": the model's training
+                precision (``--autocast``), float32 by default.
 
         Raises UserError if ``path`` is no model directory, or if the precision is not supported.
         """
@@ -132,24 +154,32 @@ class GTransformer:
     ) -> list[str] | list[list[str]]:
         """Translate a document (a list of sentences) or several (a list of such lists).
 
-        Sentences are plain text. The result has the shape of ``text``; a blank sentence gives an empty string.
-        Documents may have any length. A warning names sentences that were cut in parts, and those whose translation
-        reached its length limit, and tells if many tokens are unknown to the model.
+        Sentences are plain text. The result has the shape of ``text``; a blank sentence gives an
+        empty string. Documents may have any length. A warning names sentences that were cut in
+        parts, and those whose translation reached its length limit, and tells if many tokens are
+        unknown to the model.
 
         Args: search: fields of SearchOptions (``beam=1``) that override the model directory's.
 
-        Raises TypeError for anything but lists of strings. Raises UserError for invalid search options.
+        Raises TypeError for anything but lists of strings. Raises UserError for invalid search
+        options.
         """
         if isinstance(text, str):
-            raise TypeError("give a list of sentences, or a list of documents (lists of sentences), not a string")
+            raise TypeError(
+                "give a list of sentences, or a list of documents (lists of sentences), not a "
+                "string"
+            )
         documents = list(text)
         single = bool(documents) and all(isinstance(sentence, str) for sentence in documents)
         found = self.nbest([documents] if single else documents, **search)
         best = [[line[0].text if line else "" for line in document] for document in found]
         return best[0] if single else best
 
-    def nbest(self, documents: Sequence[Sequence[str]], **search: float | str) -> list[list[list[Translation]]]:
-        """Return, by document and sentence, the ``nbest`` best translations with scores (none for a blank sentence).
+    def nbest(
+        self, documents: Sequence[Sequence[str]], **search: float | str
+    ) -> list[list[list[Translation]]]:
+        """Return, by document and sentence, the ``nbest`` best translations with scores (none for a
+        blank sentence).
 
         Raises as ``translate``, and TypeError for a single document (give a list of one document).
         """
@@ -157,7 +187,9 @@ class GTransformer:
         if any(isinstance(document, str) for document in documents):
             raise TypeError("give a list of documents (lists of sentences)")
         if any(is_document_mark(sentence) for document in documents for sentence in document):
-            raise UserError(f"a sentence is {DOCUMENT}, the border of documents: give each document as a list")
+            raise UserError(
+                f"a sentence is {DOCUMENT}, the border of documents: give each document as a list"
+            )
         lines = [text for document in documents for text in (DOCUMENT, *document)]
         results: list[list[list[Translation]]] = []
         remarks = self.remarks()
@@ -186,8 +218,8 @@ class GTransformer:
         """Translate a text of any length as a stream, in bounded memory.
 
         Args:
-            lines: with or without line ends, also an open file. ``<d>`` ends a document; so does a blank line if the
-                text does not start with ``<d>``.
+            lines: with or without line ends, also an open file. ``<d>`` ends a document; so does a
+                blank line if the text does not start with ``<d>``.
             options: search options (default: the model directory's).
             split: splits a line of running text into sentences; None: a line is a sentence.
             one_document: blank lines do not end a document.
@@ -204,45 +236,62 @@ class GTransformer:
     def survives(self, text: str) -> bool:
         """Return whether the model knows all tokens of a text, and writes them as this text.
 
-        Bytes of characters without a piece are in the vocabulary, but a small corpus has none to learn them from.
+        Bytes of characters without a piece are in the vocabulary, but a small corpus has none to
+        learn them from.
         """
         (source,), (target,) = self.chain.encode([text]), self.chain.encode_target([text])
         if any(token.startswith("<0x") for token in (*source, *target)):
             return False
-        known = self.engine.source.indices.keys() >= set(source) and self.engine.target.indices.keys() >= set(target)
+        known = self.engine.source.indices.keys() >= set(
+            source
+        ) and self.engine.target.indices.keys() >= set(target)
         return known and self.chain.decode([" ".join(target)]) == [text]
 
     def _restored(self, line: TranslatedLine) -> TranslatedLine:
         """Return a line with its spans for the placeholders."""
         found = [self.keep.restore(one.text, line.line.spans) for one in line.translations]
-        translations = [replace(one, text=text) for (text, _), one in zip(found, line.translations, strict=True)]
+        translations = [
+            replace(one, text=text) for (text, _), one in zip(found, line.translations, strict=True)
+        ]
         return replace(line, translations=translations, lost=any(lost for _, lost in found))
 
     def _windows(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[Window]:
         strategy, boundary = options.decoding_strategy(), self.engine.boundary_tokens
         many = (ON_CPU if self.engine.device.type == "cpu" else BATCHES) * options.max_tokens
-        if strategy.definition.by_window and (strategy.tokens is not None or strategy.context is not None):
+        if strategy.definition.by_window and (
+            strategy.tokens is not None or strategy.context is not None
+        ):
             return windows(lines, math.inf, many)
         # Search in the model's instances, as fairseq-generate does.
         if self.directory.parts:
             most = min(self.directory.max_instance_tokens, self.engine.longest)
-            return (in_equal_parts(window, most, boundary) for window in windows(lines, math.inf, many))
+            return (
+                in_equal_parts(window, most, boundary) for window in windows(lines, math.inf, many)
+            )
         return windows(lines, self.max_instance_tokens, many, self.directory.max_sents, boundary)
 
     def _longest_sentence(self, options: SearchOptions) -> int:
-        """Return the maximum tokens of a sentence, without boundary tokens; a window must have room for it."""
+        """Return the maximum tokens of a sentence, without boundary tokens; a window must have room
+        for it.
+        """
         if options.window_tokens is None:
             return self.max_sentence_tokens
-        return max(1, min(self.max_sentence_tokens, options.window_tokens - self.engine.boundary_tokens))
+        return max(
+            1, min(self.max_sentence_tokens, options.window_tokens - self.engine.boundary_tokens)
+        )
 
     def _with_strategy(self, options: SearchOptions) -> SearchOptions:
         """Return the options, completed from the model's instances where the strategy needs more.
 
-        Raises UserError if the instances have no context, or if a window has more tokens than the model has positions.
+        Raises UserError if the instances have no context, or if a window has more tokens than the
+        model has positions.
         """
         check_search(vars(self.directory), options)
         if options.window_tokens is not None and options.window_tokens > self.engine.longest:
-            raise UserError(f"--window-tokens {options.window_tokens}: the model takes at most {self.engine.longest}")
+            raise UserError(
+                f"--window-tokens {options.window_tokens}: the model takes at most "
+                f"{self.engine.longest}"
+            )
         if options.window_tokens is not None or options.context_sentences is not None:
             return options
         if options.strategy == SEQUENTIAL and self.directory.max_sents is not None:
@@ -252,14 +301,23 @@ class GTransformer:
         return options
 
     def _translate(self, window: Window, options: SearchOptions) -> list[TranslatedLine]:
-        tokens = [[window.tokens(reference) for reference in instance] for instance in window.instances]
+        tokens = [
+            [window.tokens(reference) for reference in instance] for instance in window.instances
+        ]
         first_sentences = [window.position(instance[0])[1] for instance in window.instances]
         found = self.engine.translate(tokens, options, first_sentences)
-        plain = iter(self.chain.decode([text for nbest in found for one in nbest for text in one.sentences]))
-        pieces: list[list[list[Translation]]] = [[] for _ in window.lines]  # by line, source sentence, rank
+        plain = iter(
+            self.chain.decode([text for nbest in found for one in nbest for text in one.sentences])
+        )
+        pieces: list[list[list[Translation]]] = [
+            [] for _ in window.lines
+        ]  # by line, source sentence, rank
         at_limit = [False] * len(window.lines)
         for references, nbest in zip(window.instances, found, strict=True):
-            ranked = [[Translation(next(plain), score) for score in hypothesis.scores] for hypothesis in nbest]
+            ranked = [
+                [Translation(next(plain), score) for score in hypothesis.scores]
+                for hypothesis in nbest
+            ]
             for position, (line, _) in enumerate(references):
                 pieces[line].append([one[position] for one in ranked])
                 at_limit[line] |= nbest[0].at_limit[position]
@@ -269,9 +327,11 @@ class GTransformer:
         ]
 
 
-def join(parts: list[list[Translation]], frame: Sequence[str], between: str = " ") -> list[Translation]:
-    """Return the n-best translations of a line, joined from those of its sentences; n is the smallest of all its
-    sentences.
+def join(
+    parts: list[list[Translation]], frame: Sequence[str], between: str = " "
+) -> list[Translation]:
+    """Return the n-best translations of a line, joined from those of its sentences; n is the
+    smallest of all its sentences.
 
     Args:
         frame: what stands before, between and after them; a line without words is only that.

@@ -1,7 +1,9 @@
-"""Make a model directory of a sentence model that another toolkit has trained (``gtransformer model convert``).
+"""Make a model directory of a sentence model that another toolkit has trained (``gtransformer model
+convert``).
 
-The model in it is a G-Transformer with group attention alone: of a document it computes sentence by sentence what the
-sentence model does. Fine-tuning adds global attention behind gates that change nothing at first.
+The model in it is a G-Transformer with group attention alone: of a document it computes sentence by
+sentence what the sentence model does. Fine-tuning adds global attention behind gates that change
+nothing at first.
 """
 
 from __future__ import annotations
@@ -41,27 +43,38 @@ def convert(
 
     Args:
         path, source_lang, target_lang, vocabulary: as of ``read_sentence_model``.
-        search: default options of search (``SearchOptions``); None, or left out: beam 5, and no <unk>.
+        search: default options of search (``SearchOptions``); None, or left out: beam 5, and no
+            <unk>.
         origin: command, commit, versions and date, for the manifest.
 
-    Raises UserError if ``output`` exists, for what ``read_sentence_model`` refuses, and if the model cannot search like
-    that.
+    Raises UserError if ``output`` exists, for what ``read_sentence_model`` refuses, and if the
+    model cannot search like that.
     """
     path = Path(path)
     model = read_sentence_model(
-        path, source_lang, target_lang, lambda file: SentencePieces(file).words(), list(map(Path, vocabulary))
+        path,
+        source_lang,
+        target_lang,
+        lambda file: SentencePieces(file).words(),
+        list(map(Path, vocabulary)),
     )
     options = SearchOptions(unkpen=NEVER).given(search)  # Marian itself never writes <unk>
     settings = text_settings(model, (source_lang, target_lang))
     check_search(settings, options)
     built = document_model(model, (source_lang, target_lang))
     with new_directory(Path(output)) as folder:
-        for lang, side in zip((source_lang, target_lang), (built.encoder, built.decoder), strict=True):
+        for lang, side in zip(
+            (source_lang, target_lang), (built.encoder, built.decoder), strict=True
+        ):
             side.dictionary.save(folder / f"dict.{lang}.txt")
         shutil.copyfile(model.source.pieces, folder / SENTENCEPIECE_FILE)
         if model.source.pieces.read_bytes() != model.target.pieces.read_bytes():
             shutil.copyfile(model.target.pieces, folder / TARGET_PIECES)
-        kept = {"converted_from": model.kind, "checkpoint": model.file, "dropout": model.structure["dropout"]}
+        kept = {
+            "converted_from": model.kind,
+            "checkpoint": model.file,
+            "dropout": model.structure["dropout"],
+        }
         return write_model(folder, built, settings, options, kept | origin)
 
 
@@ -97,7 +110,9 @@ def document_model(model: SentenceModel, pair: tuple[str, str]) -> DocumentModel
             **model.structure,
         }
     )
-    with torch.random.fork_rng(devices=[]):  # what no file has, the rows of symbols, is the same each time
+    with torch.random.fork_rng(
+        devices=[]
+    ):  # what no file has, the rows of symbols, is the same each time
         torch.manual_seed(1)
         built = GTransformerModel.build(cfg, sides.source, sides.target)
     built.load_state_dict(built.from_transformer(model.state()))

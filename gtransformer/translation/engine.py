@@ -30,12 +30,14 @@ class Hypothesis:
     """A translation of an instance.
 
     Attributes:
-        sentences: BPE text, as many as the source has; without the sentence rule missing ones are empty, surplus ones
-            joined to the last (``data/translations.py``).
-        scores: log probability (natural logarithm) of each: the sum over its tokens and its ``</s>``.
+        sentences: BPE text, as many as the source has; without the sentence rule missing ones are
+            empty, surplus ones joined to the last (``data/translations.py``).
+        scores: log probability (natural logarithm) of each: the sum over its tokens and its
+            ``</s>``.
         score: the score of the search: the log probability of all, divided by length ** lenpen.
-        at_limit: whether search had to end each, as it may not be longer (``max_len_a``, ``max_len_b``, or the model's
-            positions); False without the sentence rule, where only all together have a limit.
+        at_limit: whether search had to end each, as it may not be longer (``max_len_a``,
+            ``max_len_b``, or the model's positions); False without the sentence rule, where only
+            all together have a limit.
     """
 
     sentences: list[str]
@@ -50,15 +52,22 @@ class Engine:
     Args:
         directory: of the model.
         device: by default a GPU if there is one.
-        precision: one of ``PRECISIONS``; "auto" is the precision of training on this kind of device.
+        precision: one of ``PRECISIONS``; "auto" is the precision of training on this kind of
+            device.
 
     Attributes:
         longest: maximum tokens of an instance, with ``<s>`` and ``</s>``.
         longest_sentence: maximum tokens of a sentence.
-        never: indices of the target that search never writes under the sentence rule; set before the first translation.
+        never: indices of the target that search never writes under the sentence rule; set before
+            the first translation.
     """
 
-    def __init__(self, directory: ModelDirectory, device: str | torch.device | None = None, precision: str = "auto"):
+    def __init__(
+        self,
+        directory: ModelDirectory,
+        device: str | torch.device | None = None,
+        precision: str = "auto",
+    ):
         self.directory = directory
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         check_precision(precision, self.device)
@@ -69,8 +78,13 @@ class Engine:
         convert_to(precision, self.model)
         self.model.to(self.device)
         self.model.decoder.hold_weights()
-        self.longest, self.longest_sentence = longest_source(self.model), longest_sentence(self.model)
-        self.prefix = [] if directory.source_prefix is None else [self.source.index(directory.source_prefix)]
+        self.longest, self.longest_sentence = (
+            longest_source(self.model),
+            longest_sentence(self.model),
+        )
+        self.prefix = (
+            [] if directory.source_prefix is None else [self.source.index(directory.source_prefix)]
+        )
         self.never: list[int] = []
         self._generators: dict[SearchOptions, object] = {}
 
@@ -92,10 +106,11 @@ class Engine:
         options: SearchOptions,
         first_sentences: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Return the n best translations of every instance, best first; instances may have any order.
+        """Return the n best translations of every instance, best first; instances may have any
+        order.
 
-        With another ``options.strategy`` than full, an instance is a document. ``first_sentences``: the number of
-        each instance's first sentence in its document, from 1; None: not known.
+        With another ``options.strategy`` than full, an instance is a document. ``first_sentences``:
+        the number of each instance's first sentence in its document, from 1; None: not known.
 
         Raises UserError for an instance that the model does not translate.
         """
@@ -105,16 +120,25 @@ class Engine:
         results: list[list[Hypothesis] | None] = [None] * len(tokens)
         strategy, generator = options.decoding_strategy(), self._generator(options)
         boundary = self.boundary_tokens
-        costs = [strategy.cost([len(sentence) + boundary for sentence in instance]) for instance in instances]
-        for number, hypos in in_batches(generator, tokens, costs, options.max_tokens, first_sentences):
-            results[number] = [self._hypothesis(hypo, len(instances[number])) for hypo in hypos[: options.nbest]]
+        costs = [
+            strategy.cost([len(sentence) + boundary for sentence in instance])
+            for instance in instances
+        ]
+        for number, hypos in in_batches(
+            generator, tokens, costs, options.max_tokens, first_sentences
+        ):
+            results[number] = [
+                self._hypothesis(hypo, len(instances[number])) for hypo in hypos[: options.nbest]
+            ]
         return results
 
     def _generator(self, options: SearchOptions):
         generator = self._generators.get(options)
         if generator is None:
             strategy, rule = options.decoding_strategy(), options.sentence_rule
-            if rule == AUTO:  # each line needs a translation; --doc-mode full alone would not guarantee that
+            if (
+                rule == AUTO
+            ):  # each line needs a translation; --doc-mode full alone would not guarantee that
                 trained = self.directory.sentence_rule
                 rule = ON if strategy.kind != FULL or trained == AUTO else trained
             scoring = Scoring(
@@ -145,16 +169,25 @@ class Engine:
     def _hypothesis(self, hypo: dict, count: int) -> Hypothesis:
         tokens = hypo["tokens"].tolist()
         skip = self.sides.no_text
-        scores = sentence_scores(tokens, hypo["positional_scores"].tolist(), self.target.eos(), skip)
-        scores = [*scores[: count - 1], sum(scores[count - 1 :]), *[0.0] * (count - 1 - len(scores))]
+        scores = sentence_scores(
+            tokens, hypo["positional_scores"].tolist(), self.target.eos(), skip
+        )
+        scores = [
+            *scores[: count - 1],
+            sum(scores[count - 1 :]),
+            *[0.0] * (count - 1 - len(scores)),
+        ]
         sentences = align_sentences(split_sentences(tokens, self.target, skip), count)
         limits = hypo.get(LIMITS, [math.inf] * count)
         at_limit = [len(one.split()) >= most for one, most in zip(sentences, limits, strict=True)]
         return Hypothesis(sentences, scores, float(hypo["score"]), at_limit)
 
 
-def sentence_scores(tokens: Sequence[int], scores: Sequence[float], eos: int, skip: Container[int]) -> list[float]:
-    """Return the sums of token scores by sentence, up to ``</s>``; what follows the last one counts if it has words.
+def sentence_scores(
+    tokens: Sequence[int], scores: Sequence[float], eos: int, skip: Container[int]
+) -> list[float]:
+    """Return the sums of token scores by sentence, up to ``</s>``; what follows the last one counts
+    if it has words.
 
     ``skip``: tokens that are no words.
     """

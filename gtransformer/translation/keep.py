@@ -16,11 +16,18 @@ from functools import cached_property
 from gtransformer.errors import UserError
 
 # ASCII alone: Chinese and Japanese text follows without a blank.
-URL = r"(?<![A-Za-z])(?:https?|ftp|file|mailto):[^\s<>\"\x80-\U0010ffff]*[^\s<>\"\x80-\U0010ffff.,;:!?)\]}']"
+URL = (
+    r"(?<![A-Za-z])(?:https?|ftp|file|mailto):[^\s<>\"\x80-\U0010ffff]*"
+    r"[^\s<>\"\x80-\U0010ffff.,;:!?)\]}']"
+)
 URL += r"|(?<![A-Za-z])www\.[A-Za-z0-9.-]+[A-Za-z0-9](?:/[A-Za-z0-9_./?&=%#~+-]*[A-Za-z0-9_/])?"
 ADDRESS = r"[A-Za-z0-9_.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"  # of e-mail
-# Of Windows. The names of folders may contain blanks before a capital letter or a bracket: C:\Program Files (x86)\a.
-PATH = r"(?:\b[A-Za-z]:\\|\\\\\w)(?:(?:[^\s\\/:*?\"<>|]| (?=[A-Z(]))+\\)*[^\s\\/:*?\"<>|]*[^\s\\/:*?\"<>|.,;!)]"
+# Of Windows. The names of folders may contain blanks before a capital letter or a bracket:
+# C:\Program Files (x86)\a.
+PATH = (
+    r"(?:\b[A-Za-z]:\\|\\\\\w)(?:(?:[^\s\\/:*?\"<>|]| "
+    r"(?=[A-Z(]))+\\)*[^\s\\/:*?\"<>|]*[^\s\\/:*?\"<>|.,;!)]"
+)
 CODE = r"(?<!\w)`[^`]+`(?!\w)"
 USUAL = (CODE, URL, ADDRESS, PATH)
 
@@ -43,7 +50,9 @@ class Keep:
 
     def __init__(self, patterns: Sequence[str], survives: Callable[[str], bool]):
         try:
-            self._span = re.compile("|".join(f"(?:{pattern})" for pattern in filter(None, patterns)) or "(?!)")
+            self._span = re.compile(
+                "|".join(f"(?:{pattern})" for pattern in filter(None, patterns)) or "(?!)"
+            )
         except re.error as error:
             raise UserError(f"--keep: no regular expression ({error})") from None
         if self._span.groups:
@@ -57,7 +66,8 @@ class Keep:
             if self._survives(" ".join(map(placeholder.format, range(FIRST, LAST, 9)))):
                 return placeholder
         logging.getLogger(__name__).warning(
-            "no placeholder for URLs, code and the like passes through this model: it translates them as text"
+            "no placeholder for URLs, code and the like passes through this model: it translates "
+            "them as text"
         )
         return None
 
@@ -85,13 +95,17 @@ class Keep:
         return re.compile(self._placeholder.format(r"(\d\d)"))
 
     def restore(self, text: str, spans: Sequence[str]) -> tuple[str, bool]:
-        """Return a translation with its spans, those that it lacks at its end, and whether it lacks any."""
+        """Return a translation with its spans, those that it lacks at its end, and whether it lacks
+        any.
+        """
         if not spans:
             return text, False
         parts = self._numbers.split(text)
         known = dict(enumerate(spans, FIRST))
         numbers = list(map(int, parts[1::2]))
-        parts[1::2] = [known.get(number, "") for number in numbers]  # "": one that the model made up
+        parts[1::2] = [
+            known.get(number, "") for number in numbers
+        ]  # "": one that the model made up
         lost = [span for number, span in known.items() if number not in numbers]
         return " ".join(["".join(parts), *lost]), bool(lost)
 

@@ -1,4 +1,6 @@
-"""The lines of a text with their positions, and windows of them, for translation in bounded memory."""
+"""The lines of a text with their positions, and windows of them, for translation in bounded
+memory.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from gtransformer.preprocess.corpus import is_document_mark
 from gtransformer.preprocess.pieces import SPACE
 from gtransformer.translation.keep import NOTHING, Keep
 
-# Blanks and a list mark at the beginning of a line, which are kept. Not ``3.``: it may belong to a date.
+# Blanks and a list mark at the beginning of a line, which are kept. Not ``3.``: it may belong to a
+# date.
 LIST_MARK = re.compile(r" *(?:(?:[-*+•>]|#{1,6}|\d{1,3}\)) +)*")
 CHUNK = 256  # lines that are encoded together
 MOST_LINES = 10_000  # of a window, also of blank lines
@@ -31,7 +34,8 @@ Encode = Callable[[list[str]], list[list[str]]]
 
 @dataclass(frozen=True)
 class TextPosition:
-    """A position in a text: lines read, documents begun, sentences (lines) read of the current document, 0 if none.
+    """A position in a text: lines read, documents begun, sentences (lines) read of the current
+    document, 0 if none.
 
     ``marked``: the text begins with ``<d>``, so that blank lines are empty sentences (``corpus``).
     """
@@ -42,12 +46,18 @@ class TextPosition:
     marked: bool = False
 
     def after_break(self, mark: bool = True) -> TextPosition:
-        """Return the position after a line that is no sentence and ends a document; ``mark``: it is ``<d>``."""
-        return TextPosition(self.lines + 1, self.documents, 0, self.marked or (mark and not self.documents))
+        """Return the position after a line that is no sentence and ends a document; ``mark``: it is
+        ``<d>``.
+        """
+        return TextPosition(
+            self.lines + 1, self.documents, 0, self.marked or (mark and not self.documents)
+        )
 
     def after_sentence(self) -> TextPosition:
         """Return the position after a line of text, which may begin a document."""
-        return TextPosition(self.lines + 1, self.documents + (self.sentences == 0), self.sentences + 1, self.marked)
+        return TextPosition(
+            self.lines + 1, self.documents + (self.sentences == 0), self.sentences + 1, self.marked
+        )
 
 
 @dataclass(frozen=True)
@@ -57,12 +67,15 @@ class InputLine:
     Attributes:
         text: as it was read.
         position: after the line; for a sentence these are its own numbers, from 1.
-        breaks: whether it ends a document (``<d>``, or a blank line of a text that does not begin with ``<d>``).
-        sentences: the sentences to translate: one, several of running text, none of a line without words.
-        frame: what stands before, between (``GAP``) and after their translations: blanks and a list mark; of
-            a line without words all of it.
+        breaks: whether it ends a document (``<d>``, or a blank line of a text that does not begin
+            with ``<d>``).
+        sentences: the sentences to translate: one, several of running text, none of a line without
+            words.
+        frame: what stands before, between (``GAP``) and after their translations: blanks and a list
+            mark; of a line without words all of it.
         spans: what placeholders stand for in the sentences (``keep``).
-        tokens: their subwords; a sentence longer than the model's positions is split into several parts.
+        tokens: their subwords; a sentence longer than the model's positions is split into several
+            parts.
     """
 
     text: str
@@ -89,8 +102,9 @@ def read_text(
 ) -> Iterator[InputLine]:
     """Yield the lines of a plain text, encoded.
 
-    ``<d>`` ends a document. So does a blank line, unless the text begins with ``<d>``: then it is an empty sentence.
-    Control characters are dropped as in the training corpus (``preprocess.clean``).
+    ``<d>`` ends a document. So does a blank line, unless the text begins with ``<d>``: then it is
+    an empty sentence. Control characters are dropped as in the training corpus
+    (``preprocess.clean``).
 
     Args:
         lines: with or without line ends.
@@ -123,7 +137,9 @@ def _text_line(
     clean = clean_line(text)
     blanks = " " * (len(text) - len(text.lstrip(" ")))
     if not keep.has_words(clean):
-        return InputLine(text, position, False, frame=[blanks + clean if CONTROL.search(text) else text])
+        return InputLine(
+            text, position, False, frame=[blanks + clean if CONTROL.search(text) else text]
+        )
     mark = LIST_MARK.match(clean)[0]
     rest, spans = keep.replace(clean[len(mark) :])
     sentences = (split(rest) if split else []) or [rest]
@@ -131,7 +147,9 @@ def _text_line(
     return InputLine(text, position, False, sentences, frame, spans)
 
 
-def encoded(lines: list[InputLine], encode: Encode, longest: int | None = None) -> Iterator[InputLine]:
+def encoded(
+    lines: list[InputLine], encode: Encode, longest: int | None = None
+) -> Iterator[InputLine]:
     """Yield the lines with their tokens."""
     tokens = iter(encode([sentence for line in lines for sentence in line.sentences]))
     for line in lines:
@@ -145,7 +163,8 @@ def encoded(lines: list[InputLine], encode: Encode, longest: int | None = None) 
 
 
 def cut(tokens: list[str], longest: int | None) -> list[list[str]]:
-    """Return the tokens of a sentence in parts of similar length, none above ``longest``; mostly one.
+    """Return the tokens of a sentence in parts of similar length, none above ``longest``; mostly
+    one.
 
     Parts end between words, and after a clause if one ends in their second half.
     """
@@ -162,8 +181,9 @@ def cut(tokens: list[str], longest: int | None) -> list[list[str]]:
 
 
 def _end_of_words(tokens: list[str], first: int, last: int, most: int, pieces: bool) -> int:
-    """Return where a part from ``first`` is to end: after a clause in the second half of ``tokens[first:last]``, else
-    after a word of it, else after a word up to ``most``, else at ``last``. ``pieces``: they are SentencePiece's.
+    """Return where a part from ``first`` is to end: after a clause in the second half of
+    ``tokens[first:last]``, else after a word of it, else after a word up to ``most``, else at
+    ``last``. ``pieces``: they are SentencePiece's.
     """
 
     def ends_at(at: int) -> bool:
@@ -188,10 +208,13 @@ class Remarks:
         self.places: dict[str, list[str]] = {}
 
     def add(self, line: InputLine, at_limit: bool, lost: bool) -> None:
-        """Count a line; ``at_limit``: its translation reached the length limit; ``lost``: it lacked a kept span."""
+        """Count a line; ``at_limit``: its translation reached the length limit; ``lost``: it lacked
+        a kept span.
+        """
         remarks = {
             "too long for the model or a window, and cut in parts": line.was_cut,
-            "ended by a length limit (max-len-a, max-len-b, or the model's positions), perhaps too early": at_limit,
+            "ended by a length limit (max-len-a, max-len-b, or the model's positions), perhaps too "
+            "early": at_limit,
             "URLs, code or the like were lost, and are written at the end": lost,
             "words or signs that are unknown to the model": any(
                 token not in self.known for part in line.tokens for token in part
@@ -214,7 +237,9 @@ Reference = tuple[int, int]  # line of the window, sentence of the line
 
 @dataclass
 class Window:
-    """Consecutive lines and their instances: ``instances[i]`` lists the sentences of an instance."""
+    """Consecutive lines and their instances: ``instances[i]`` lists the sentences of an
+    instance.
+    """
 
     lines: list[InputLine] = field(default_factory=list)
     instances: list[list[Reference]] = field(default_factory=list)
@@ -225,7 +250,9 @@ class Window:
         return self.lines[line].tokens[sentence]
 
     def position(self, reference: Reference) -> tuple[int, int]:
-        """Return the number of a sentence's document and its own in it, from 1; within a line they are counted on."""
+        """Return the number of a sentence's document and its own in it, from 1; within a line they
+        are counted on.
+        """
         line, sentence = reference
         position = self.lines[line].position
         return position.documents, position.sentences + sentence
@@ -238,11 +265,12 @@ def windows(
     max_sents: int | None = None,
     boundary_tokens: int = BOUNDARY_TOKENS,
 ) -> Iterator[Window]:
-    """Divide a text into windows of at least ``window_tokens`` tokens (or MOST_LINES lines); the last may be shorter.
+    """Divide a text into windows of at least ``window_tokens`` tokens (or MOST_LINES lines); the
+    last may be shorter.
 
-    Instances are filled by source length as in ``data.instances.Filling``; a sentence counts its tokens and its
-    boundary tokens. A full window ends at the next end of both an instance and a line. With infinitely many tokens an
-    instance is a document.
+    Instances are filled by source length as in ``data.instances.Filling``; a sentence counts its
+    tokens and its boundary tokens. A full window ends at the next end of both an instance and a
+    line. With infinitely many tokens an instance is a document.
     """
     window = Window()
     filling = Filling(max_instance_tokens, max_sents)
@@ -267,12 +295,15 @@ def windows(
 
 
 def in_equal_parts(window: Window, most: int, boundary_tokens: int = BOUNDARY_TOKENS) -> Window:
-    """Divide the documents of a window into parts of similar source length (``data.instances.parts``).
+    """Divide the documents of a window into parts of similar source length
+    (``data.instances.parts``).
 
     ``most``: tokens of a part, with boundary tokens.
     """
     found = []
     for document in window.instances:
-        lengths = np.array([len(window.tokens(reference)) + boundary_tokens for reference in document])
+        lengths = np.array(
+            [len(window.tokens(reference)) + boundary_tokens for reference in document]
+        )
         found += [document[first:last] for first, last in parts(lengths, most)]
     return Window(window.lines, found)

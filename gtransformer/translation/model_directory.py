@@ -7,7 +7,8 @@
         manifest.json     settings of the text steps, search defaults, where it comes from
         dict.en.txt       vocabularies as fairseq names them
         dict.de.txt
-        sentencepiece.model, or other files that split text, as in a prepared corpus (``preprocess.chain``)
+        sentencepiece.model, or other files that split text, as in a prepared corpus
+        (``preprocess.chain``)
 """
 
 from __future__ import annotations
@@ -39,17 +40,22 @@ def check_search(settings: Mapping[str, Any], options: SearchOptions) -> None:
     """Raise UserError for options that do not suit a model with these settings."""
     strategy = f"--strategy {options.strategy}"
     if options.strategy != FULL and settings.get("max_sents") == 1:
-        raise UserError(f"{strategy}: the model was trained on single sentences, without context; leave it out")
+        raise UserError(
+            f"{strategy}: the model was trained on single sentences, without context; leave it out"
+        )
     if options.strategy in (FULL, PARALLEL) or options.window_tokens or options.context_sentences:
         return
     limits = settings.get("max_instance_tokens"), settings.get("max_sents")
     if limits[0] is None and (options.strategy == SLIDING or limits[1] is None):
-        raise UserError(f"{strategy}: the model's instances have no token limit; give --window-tokens W")
+        raise UserError(
+            f"{strategy}: the model's instances have no token limit; give --window-tokens W"
+        )
 
 
 @contextmanager
 def new_directory(output: Path) -> Iterator[Path]:
-    """Give the folder to write a model directory in; it becomes ``output`` at the end, and is removed on an error.
+    """Give the folder to write a model directory in; it becomes ``output`` at the end, and is
+    removed on an error.
 
     Raises UserError if there is something at ``output`` already, but for an empty folder.
     """
@@ -66,9 +72,15 @@ def new_directory(output: Path) -> Iterator[Path]:
 
 
 def write_model(
-    work: Path, model: DocumentModel, settings: dict[str, Any], search: SearchOptions, origin: dict[str, Any]
+    work: Path,
+    model: DocumentModel,
+    settings: dict[str, Any],
+    search: SearchOptions,
+    origin: dict[str, Any],
 ) -> dict[str, Any]:
-    """Write a model and its manifest, which is returned; ``origin``: command, commit, versions and the like."""
+    """Write a model and its manifest, which is returned; ``origin``: command, commit, versions and
+    the like.
+    """
     save(model, work)
     parameters = sum(parameter.numel() for parameter in model.parameters())  # tied: once
     kept = {"settings": settings, "search": search.recorded(), "parameters": parameters}
@@ -85,12 +97,14 @@ class ModelDirectory:
         path: the directory.
         search: default options.
         langs: languages in the order of their symbols in the dictionary.
-        max_instance_tokens, max_sents: instances cost less and have at most so many sentences (``data.instances``);
+        max_instance_tokens, max_sents: instances cost less and have at most so many sentences
+        (``data.instances``);
             None: no such limit.
-        parts: whether documents are cut into parts of roughly equal length, of at most ``max_instance_tokens``.
+        parts: whether documents are cut into parts of roughly equal length, of at most
+            ``max_instance_tokens``.
         sentence_rule: that of training, one of ``SENTENCE_RULES``.
-        source_prefix, target_prefix: the words that sentences of each side begin with: of models for many languages,
-            the language.
+        source_prefix, target_prefix: the words that sentences of each side begin with: of models
+            for many languages, the language.
     """
 
     path: Path
@@ -119,11 +133,15 @@ class ModelDirectory:
     def sides(self) -> Sides:
         """The vocabularies."""
         pair = self.source_lang, self.target_lang
-        return Sides(*(Vocabulary.load(self.path / f"dict.{lang}.txt") for lang in pair), pair, self.langs)
+        return Sides(
+            *(Vocabulary.load(self.path / f"dict.{lang}.txt") for lang in pair), pair, self.langs
+        )
 
 
 class TextChain:
-    """Plain text to what a model reads and back, just as its corpus was prepared (``preprocess.chain``)."""
+    """Plain text to what a model reads and back, just as its corpus was prepared
+    (``preprocess.chain``).
+    """
 
     def __init__(self, model: ModelDirectory):
         # A sentence may be cut in parts; the engine puts the prefix in front of each.

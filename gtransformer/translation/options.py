@@ -19,7 +19,8 @@ from gtransformer.search.strategies import (
     check_sentence_rule,
 )
 
-# Options that are for whoever translates to choose, or that the model decides; a recipe does not set them.
+# Options that are for whoever translates to choose, or that the model decides; a recipe does not
+# set them.
 NOT_OF_RECIPES = ("nbest", "max_tokens", "context_sentences", "sampling_topk", "seed")
 
 
@@ -31,18 +32,24 @@ class SearchOptions:
         beam: width of the beam.
         nbest: number of translations, at most ``beam``.
         lenpen: scores are divided by length ** lenpen.
-        max_len_a, max_len_b: a sentence has at most max_len_a * (its source's BPE tokens) + max_len_b tokens.
+        max_len_a, max_len_b: a sentence has at most max_len_a * (its source's BPE tokens) +
+        max_len_b tokens.
         min_len: minimum tokens of a sentence.
         unkpen: subtracted from the log probability of ``<unk>``.
-        max_tokens: BPE tokens of a batch on the source side; a longer instance is a batch of its own.
+        max_tokens: BPE tokens of a batch on the source side; a longer instance is a batch of its
+            own.
         strategy: how a document is decoded (``search/strategies.py``): one of ``STRATEGIES``.
-        window_tokens: for sliding and sequential, maximum source tokens of a window, with ``<s>`` and ``</s>``.
-        context_sentences: for sequential, maximum previous sentences. Without both, the model's instances decide.
-        sentence_rule: on: exactly as many sentences as the source has; off: the model decides, and sentences are
-            assigned to lines by order; auto: the rule of training if it was on or off, else on.
-        sampling_topk: draw each word from this many most probable ones, 0 from all words; None: beam search. It takes a
-            ``beam`` of 1.
-        seed: of sampling; None: 1. The same text, model, options and seed give the same translation.
+        window_tokens: for sliding and sequential, maximum source tokens of a window, with ``<s>``
+            and ``</s>``.
+        context_sentences: for sequential, maximum previous sentences. Without both, the model's
+            instances decide.
+        sentence_rule: on: exactly as many sentences as the source has; off: the model decides, and
+            sentences are assigned to lines by order; auto: the rule of training if it was on or
+            off, else on.
+        sampling_topk: draw each word from this many most probable ones, 0 from all words; None:
+            beam search. It takes a ``beam`` of 1.
+        seed: of sampling; None: 1. The same text, model, options and seed give the same
+            translation.
 
     Raises UserError for options that contradict each other.
     """
@@ -77,11 +84,13 @@ class SearchOptions:
             raise UserError("--seed is for --sampling-topk; give that, too")
         if self.nbest > self.beam:
             raise UserError(
-                f"--nbest {self.nbest} is more than --beam {self.beam}: search finds as many as its beam"
+                f"--nbest {self.nbest} is more than --beam {self.beam}: search finds as many as "
+                "its beam"
             )
         if self.sampling_topk is not None and self.beam > 1:
             raise UserError(
-                f"--sampling-topk draws one translation, but --beam is {self.beam}; leave --beam out"
+                f"--sampling-topk draws one translation, but --beam is {self.beam}; leave --beam "
+                "out"
             )
         if self.sampling_topk is not None and self.strategy == PARALLEL:
             raise UserError(
@@ -125,7 +134,9 @@ class SearchOptions:
         return replace(self, **values)
 
     def given(self, values: Mapping[str, Any]) -> SearchOptions:
-        """Return these options with those replaced that a command line gave; what is None or no option is left out."""
+        """Return these options with those replaced that a command line gave; what is None or no
+        option is left out.
+        """
         names = {field.name for field in fields(self)}
         return self.changed(
             **{name: value for name, value in values.items() if name in names and value is not None}
@@ -133,7 +144,8 @@ class SearchOptions:
 
 
 def search_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of fairseq-generate's options, by their dashed names, that are fields of SearchOptions.
+    """Return those of fairseq-generate's options, by their dashed names, that are fields of
+    SearchOptions.
 
     Values may be texts, as on a command line.
     """
@@ -190,5 +202,6 @@ def add_search_options(
     )
     add(
         "--sentence-rule", choices=SENTENCE_RULES,
-        help="on: write as many sentences as the source has; off: the model decides; auto: as in training, else on",
+        help="on: write as many sentences as the source has; off: the model decides; auto: as in "
+             "training, else on",
     )  # fmt: skip

@@ -19,24 +19,35 @@ def check_precision(precision: str, device: torch.device) -> str:
         raise UserError("--precision float16 is for GPUs, and this run has none; leave it out")
     if precision == "bfloat16" and device.type == "cpu" and not has_bfloat16():
         raise UserError(
-            "--precision bfloat16: this processor has no instructions for it (AVX512-BF16 or AMX), so it would "
+            "--precision bfloat16: this processor has no instructions for it (AVX512-BF16 or AMX), "
+            "so it would "
             "be slow; use --precision float32"
         )
     if precision == "int8" and device.type != "cpu":
-        raise UserError("--precision int8 is for CPUs, and this run has a GPU; use --precision float16, or --cpu")
+        raise UserError(
+            "--precision int8 is for CPUs, and this run has a GPU; use --precision float16, or "
+            "--cpu"
+        )
     if precision == "int8" and not has_int8():
-        raise UserError("--precision int8: this processor has no instructions for it (AVX2); leave it out")
+        raise UserError(
+            "--precision int8: this processor has no instructions for it (AVX2); leave it out"
+        )
     return precision
 
 
 def model_options(precision: str) -> dict[str, str]:
-    """Return the model's options for a precision; none for "auto", which keeps the precision of training.
+    """Return the model's options for a precision; none for "auto", which keeps the precision of
+    training.
 
-    bfloat16 is ``--autocast``: matrix products with converted weights, while states, norms, softmax and log
-    probabilities stay in float32. For float16 the whole model is converted, for int8 its linear layers are
-    (``kernels.quantise``), so that autocast is off.
+    bfloat16 is ``--autocast``: matrix products with converted weights, while states, norms, softmax
+    and log probabilities stay in float32. For float16 the whole model is converted, for int8 its
+    linear layers are (``kernels.quantise``), so that autocast is off.
     """
-    return {} if precision == "auto" else {"autocast": "bfloat16" if precision == "bfloat16" else "none"}
+    return (
+        {}
+        if precision == "auto"
+        else {"autocast": "bfloat16" if precision == "bfloat16" else "none"}
+    )
 
 
 def convert_to(precision: str, model: nn.Module) -> None:
@@ -47,4 +58,6 @@ def convert_to(precision: str, model: nn.Module) -> None:
     if precision == "float16":
         model.half()
     if precision == "int8" and not quantise(model):
-        raise UserError(f"--precision int8: {type(model).__name__} is no model of this package; leave it out")
+        raise UserError(
+            f"--precision int8: {type(model).__name__} is no model of this package; leave it out"
+        )

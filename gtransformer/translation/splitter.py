@@ -14,6 +14,8 @@ class SentenceSplitter:
         self.lang, self._segment = two_letters(lang), segment  # mBART's en_XX is en
 
     def __call__(self, line: str) -> list[str]:
-        """Return the sentences of a line, without blanks at their ends; no other character is lost."""
+        """Return the sentences of a line, without blanks at their ends; no other character is
+        lost.
+        """
         sentences = (sentence.strip() for sentence in self._segment(self.lang, line))
         return [sentence for sentence in sentences if sentence]

@@ -1,4 +1,6 @@
-"""Mistakes that users are likely to make: one sentence that names the file or option, status 1, no changed file."""
+"""Mistakes that users are likely to make: one sentence that names the file or option, status 1, no
+changed file.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ ROWS = [
     (PREPARE, raw("", ""), "empty"),
     (f"{PREPARE} -t fr", raw(*GOOD), "en-fr"),
     (f"{PREPARE} --overwrite", raw(*GOOD) | {"out/mine.txt": ""}, "{place}/out"),
-    (f"{PREPARE} --bpe-codes {{place}}/codes --dictionary {{place}}", raw(*GOOD) | {"codes": "a b\n"}, "dict.en.txt"),
+    (f"{PREPARE} --bpe-codes {{place}}/codes --dictionary "
+     f"{{place}}", raw(*GOOD) | {"codes": "a b\n"}, "dict.en.txt"),
     ("prepare {place}/raw {place}/out --workers 1 --vocabulary {place}", raw(*GOOD), "{place}"),
     (TRANSLATE.replace("/text", "/none"), {}, "{place}/none"),
     (TRANSLATE.replace("/model", "/none"), {}, "{place}/none"),
@@ -49,11 +52,15 @@ ROWS = [
     (SCORE, {}, "{place}/test.jsonl"),
     (SCORE, {"test.jsonl": "{\n"}, "test.jsonl"),
     (SCORE, {"test.jsonl": ""}, "test.jsonl"),
-    ("score --reference-file {place}/text --hypotheses {place}/text --comet", {"text": "a\n"}, "--source-file"),
-    ("score {corpus} --reference release --hypotheses {place}/text", {"text": "a\n"}, "raw reference"),
-    ("score --reference-file {place}/text --hypotheses {place}/text {place}/text", {"text": "a\n"}, "same name"),
+    ("score --reference-file {place}/text --hypotheses {place}/text "
+     "--comet", {"text": "a\n"}, "--source-file"),
+    ("score {corpus} --reference release --hypotheses "
+     "{place}/text", {"text": "a\n"}, "raw reference"),
+    ("score --reference-file {place}/text --hypotheses {place}/text "
+     "{place}/text", {"text": "a\n"}, "same name"),
     (SCORE.replace("{corpus}", "{place}"), {"test.jsonl": ""}, "{place}"),
-    ("contrastive {corpus} --cpu --path {place}/none.pt --output {place}/out --items {place}/none.json", {}, "none"),
+    ("contrastive {corpus} --cpu --path {place}/none.pt --output {place}/out --items "
+     "{place}/none.json", {}, "none"),
     ("average {place} --last 2 -o {place}/out", {}, "{place}"),
     ("export {place}/none {place}/out", {}, "{place}/none"),
 ]  # fmt: skip
@@ -61,7 +68,11 @@ ROWS = [
 
 def everything(place) -> dict[str, bytes]:
     """All files with what they hold, but locks, which hold nothing."""
-    return {str(path): path.read_bytes() for path in place.rglob("*") if path.is_file() and path.name != "lock"}
+    return {
+        str(path): path.read_bytes()
+        for path in place.rglob("*")
+        if path.is_file() and path.name != "lock"
+    }
 
 
 @pytest.mark.parametrize(("line", "files", "said"), ROWS)
@@ -72,7 +83,10 @@ def test_bad_input(saved_model, tmp_path, capsys, monkeypatch, line, files, said
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    before, paths = everything(tmp_path), {"place": tmp_path, "corpus": ROOT / "tests" / "prepared" / "len48"}
+    before, paths = (
+        everything(tmp_path),
+        {"place": tmp_path, "corpus": ROOT / "tests" / "prepared" / "len48"},
+    )
     command, *words = shlex.split(line.format(**paths))
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     try:

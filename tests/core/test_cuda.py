@@ -1,6 +1,8 @@
-"""What runs on a GPU against the CPU, with the same weights: training and search of every system, and the commands.
+"""What runs on a GPU against the CPU, with the same weights: training and search of every system,
+and the commands.
 
-GTRANSFORMER_TEST_DEVICE=cpu rehearses without a GPU: then nothing differs but what a GPU alone can do.
+GTRANSFORMER_TEST_DEVICE=cpu rehearses without a GPU: then nothing differs but what a GPU alone can
+do.
 """
 
 from __future__ import annotations
@@ -47,27 +49,44 @@ pytestmark = [
 ]
 ONLY_GPU = pytest.mark.skipif(not GPU, reason="for GPUs alone")
 
-CONVERTED = {"positions": "sentence", "sentence_marks": "end", "sinusoids": "marian", "output_bias": True}
+CONVERTED = {
+    "positions": "sentence",
+    "sentence_marks": "end",
+    "sinusoids": "marian",
+    "output_bias": True,
+}
 UNTIED = {"share_all_embeddings": False, "share_decoder_input_output_embed": True}
 OPTIONS = {
     "global alone": {"context_attention": "global"},
     "all global": {"no_language_locality": True, "no_translation_locality": True},
     "converted": {**CONVERTED, **UNTIED},
     "converted with SSRU": {**CONVERTED, "decoder_unit": "ssru"},
-    "learned positions": {"encoder_learned_pos": True, "decoder_learned_pos": True, "encoder_normalize_before": True},
+    "learned positions": {
+        "encoder_learned_pos": True,
+        "decoder_learned_pos": True,
+        "encoder_normalize_before": True,
+    },
 }
 DOCUMENTS = SYSTEMS | {
-    name: (lambda dictionary, own=own: tiny_model(dictionary, **own)) for name, own in OPTIONS.items()
+    name: (lambda dictionary, own=own: tiny_model(dictionary, **own))
+    for name, own in OPTIONS.items()
 }
 BESIDE = {
     "document_transformer": beside_model,
-    "document_transformer, residual": lambda dictionary: beside_model(dictionary, context_join="residual"),
+    "document_transformer, residual": lambda dictionary: beside_model(
+        dictionary, context_join="residual"
+    ),
     "flat_transformer": flat_model,
 }
 BATCHES = {name: (lambda d, name=name: docflat.system(d, name)) for name in docflat.SYSTEMS}
 SECOND_PASSES = second_pass.SYSTEMS | {"ABD": (*docflat.ABD, {}), "D": (*docflat.DOCFLAT, {})}
 SECOND_PASSES["D"][2]["context_gate"] = "discrete"
-SHAPES_OF = [[3, 1, 4, 2, 5], [2], [1, 6, 2], [4, 0, 3, 3]]  # words of each sentence of each document
+SHAPES_OF = [
+    [3, 1, 4, 2, 5],
+    [2],
+    [1, 6, 2],
+    [4, 0, 3, 3],
+]  # words of each sentence of each document
 SEARCH = {"max_len_a": 1.2, "max_len_b": 2}
 
 
@@ -92,11 +111,17 @@ def batch_for(dictionary, name: str) -> dict:
     if name in BATCHES:
         inputs = document(dictionary, begin=3).inputs()
     else:
-        sources, targets = ([random_document(draw, dictionary, shape) for shape in SHAPES_OF] for _ in range(2))
+        sources, targets = (
+            [random_document(draw, dictionary, shape) for shape in SHAPES_OF] for _ in range(2)
+        )
         if name in BESIDE:
             sources, targets = zip(*pairs(dictionary), strict=True)
         source, read = pad_batch(sources, pad, left=True), pad_batch(targets, pad, left=False)
-        inputs = {"src_tokens": source, "src_lengths": source.ne(pad).sum(dim=1), "prev_output_tokens": read}
+        inputs = {
+            "src_tokens": source,
+            "src_lengths": source.ne(pad).sum(dim=1),
+            "prev_output_tokens": read,
+        }
     read = inputs["prev_output_tokens"]
     rows = [[*row[row.ne(pad)].tolist()[1:], language] for row in read]
     target = pad_batch(rows, pad, left=False, extra=read.shape[1] - max(map(len, rows)))
@@ -104,7 +129,9 @@ def batch_for(dictionary, name: str) -> dict:
 
 
 def trained(dictionary, model, name: str, device: str, precision: str = "float32"):
-    """Loss and gradients of the batch, in float64 on the CPU; a scaled loss in float16, as fairseq's."""
+    """Loss and gradients of the batch, in float64 on the CPU; a scaled loss in float16, as
+    fairseq's.
+    """
     model, scale = on_device(model, device).train(), 1.0
     if precision == "fp16":
         model, scale = model.half(), 16.0
@@ -112,15 +139,23 @@ def trained(dictionary, model, name: str, device: str, precision: str = "float32
         in_precision(model, precision)
     criterion = FusedLabelSmoothedCrossEntropy(Namespace(target_dictionary=dictionary), False, 0.1)
     with torch.autocast(device, torch.float16) if precision == "amp" else nullcontext():
-        loss, size, _ = criterion(model, apply_to_sample(lambda one: one.to(device), batch_for(dictionary, name)))
+        loss, size, _ = criterion(
+            model, apply_to_sample(lambda one: one.to(device), batch_for(dictionary, name))
+        )
     (loss * (scale / size)).backward()
-    found = {key: one.grad.cpu().double() / scale for key, one in model.named_parameters() if one.grad is not None}
+    found = {
+        key: one.grad.cpu().double() / scale
+        for key, one in model.named_parameters()
+        if one.grad is not None
+    }
     return loss.item() / size, found
 
 
 @pytest.mark.parametrize("name", [*DOCUMENTS, *BESIDE, *BATCHES])
 def test_loss_and_gradients(dictionary, name):
-    """In float32 of every parameter; in half precision of all together, each way that fairseq trains."""
+    """In float32 of every parameter; in half precision of all together, each way that fairseq
+    trains.
+    """
     model = (DOCUMENTS | BESIDE | BATCHES)[name](dictionary)
     loss, gradients = trained(dictionary, model, name, "cpu")
     found_loss, found = trained(dictionary, model, name, DEVICE)
@@ -154,13 +189,17 @@ def test_steps_of_adam(name):
     results = []
     for device in ("cpu", DEVICE):
         draw = torch.Generator().manual_seed(1)
-        parameters = [torch.nn.Parameter(torch.randn(shape, generator=draw).to(device)) for shape in SHAPES]
+        parameters = [
+            torch.nn.Parameter(torch.randn(shape, generator=draw).to(device)) for shape in SHAPES
+        ]
         optimiser = optim.build_optimizer(OmegaConf.create(options(name)), parameters)
         norms = []
         for number in range(8):
             optimiser.zero_grad()
             for parameter in parameters:
-                parameter.grad = (10.0**-number * torch.randn(parameter.shape, generator=draw)).to(device)
+                parameter.grad = (10.0**-number * torch.randn(parameter.shape, generator=draw)).to(
+                    device
+                )
             optimiser.multiply_grads(1 / 7)
             norms.append(float(optimiser.clip_grad_norm(0.05)))
             optimiser.step()
@@ -201,7 +240,9 @@ def check_search(model, find):
     for beam in (1, 3):
         expected, found = (find(on_device(model, device), beam=beam) for device in ("cpu", DEVICE))
         for ours, theirs in zip(found, expected, strict=True):
-            assert [one["tokens"].tolist() for one in ours] == [one["tokens"].tolist() for one in theirs]
+            assert [one["tokens"].tolist() for one in ours] == [
+                one["tokens"].tolist() for one in theirs
+            ]
             for one, other in zip(ours, theirs, strict=True):
                 assert one["tokens"].device.type == DEVICE
                 assert float(one["score"]) == pytest.approx(float(other["score"]), abs=1e-3)
@@ -235,7 +276,10 @@ def test_second_pass(dictionary, name):
     )
 
 
-TEXT = "The old dog sleeps.\nMary finds her book under two trees.\nThe river sleeps near a house.\n" * 2
+TEXT = (
+    "The old dog sleeps.\nMary finds her book under two trees.\nThe river sleeps near a house.\n"
+    * 2
+)
 
 
 @pytest.mark.parametrize("precision", ["float32", *(["float16", "bfloat16"] if GPU else [])])
@@ -265,22 +309,35 @@ def run(command: str, *arguments) -> str:
     return commands.run(command, *words, *([] if GPU else ["--cpu"]))
 
 
-PRECISIONS = {"float32": [], "bfloat16": ["--autocast=bfloat16"], "fp16": ["--fp16"], "amp": ["--amp"]}
+PRECISIONS = {
+    "float32": [],
+    "bfloat16": ["--autocast=bfloat16"],
+    "fp16": ["--fp16"],
+    "amp": ["--amp"],
+}
 PRECISIONS["fp16, memory"] = ["--memory-efficient-fp16"]
 
 
 @pytest.mark.parametrize("optimiser", ["adam", NAME])
 @pytest.mark.parametrize("precision", PRECISIONS if GPU else ["float32", "bfloat16"])
 def test_training_resumed_then_generating(corpus, tmp_path, precision, optimiser):
-    """Losses fall, validation measures all it can, a resumed run goes on, and its checkpoint translates."""
+    """Losses fall, validation measures all it can, a resumed run goes on, and its checkpoint
+    translates.
+    """
     half = (
-        ["--fp16-init-scale=128"] if {"--fp16", "--amp", "--memory-efficient-fp16"} & {*PRECISIONS[precision]} else []
+        ["--fp16-init-scale=128"]
+        if {"--fp16", "--amp", "--memory-efficient-fp16"} & {*PRECISIONS[precision]}
+        else []
     )
     training = [
-        corpus / "bin", *TRAINING, *SMALL, *PRECISIONS[precision], *half, f"--optimizer={optimiser}",
-        "--criterion=fused_label_smoothed_cross_entropy", "--label-smoothing=0.1", "--dropout=0.1", "--clip-norm=1",
-        "--attention-dropout=0.1", "--max-tokens=500", "--lr=0.002", "--warmup-updates=5", "--no-epoch-checkpoints",
-        "--eval-bleu", '--eval-bleu-args={"beam": 2, "max_len_b": 3}', "--doc-attn-entropy", f"--save-dir={tmp_path}",
+        corpus / "bin", *TRAINING, *SMALL, *PRECISIONS[precision], *half,
+        f"--optimizer={optimiser}",
+        "--criterion=fused_label_smoothed_cross_entropy", "--label-smoothing=0.1", "--dropout=0.1",
+        "--clip-norm=1",
+        "--attention-dropout=0.1", "--max-tokens=500", "--lr=0.002", "--warmup-updates=5",
+        "--no-epoch-checkpoints",
+        "--eval-bleu", '--eval-bleu-args={"beam": 2, "max_len_b": '
+                       '3}', "--doc-attn-entropy", f"--save-dir={tmp_path}",
     ]  # fmt: skip
     first = losses(run("train", *training, "--max-update=6"))
     said = run("train", *training, "--max-update=12")
@@ -288,7 +345,8 @@ def test_training_resumed_then_generating(corpus, tmp_path, precision, optimiser
     assert list(first) == [*range(1, 7)] and list(second) == [*range(7, 13)]
     assert second[12] < first[1] and re.search(r"\bbleu [\d.]+", said) and "entropy" in said
     generated = run(
-        "generate", corpus / "bin", *GENERATION, f"--path={tmp_path / 'checkpoint_last.pt'}", "--max-len-b=5",
+        "generate", corpus / "bin", *GENERATION, f"--path={tmp_path / 'checkpoint_last.pt'}",
+        "--max-len-b=5",
         *(["--fp16"] if precision.startswith("fp16") else []),
     )  # fmt: skip
     scores = [float(score) for score in re.findall(r"^H-\d+\t(\S+)", generated, re.MULTILINE)]

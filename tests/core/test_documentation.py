@@ -1,4 +1,6 @@
-"""The pages: what they name is there, the map is the package's, and no text refers to what is not in the repository."""
+"""The pages: what they name is there, the map is the package's, and no text refers to what is not
+in the repository.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ FAIRSEQ = {
     "fairseq-generate": options.get_generation_parser,
     "fairseq-interactive": lambda: options.get_generation_parser(interactive=True),
 }
-# What people who built this had at hand and what is not part of it: plans, tickets, material of theirs.
+# What people who built this had at hand and what is not part of it: plans, tickets, material of
+# theirs.
 
 
 def expanded(name: str) -> list[str]:
@@ -38,12 +41,19 @@ def expanded(name: str) -> list[str]:
 
 
 def missing(text: str) -> list[str]:
-    """Files of the repository that a text names and that are not there; SHOUTED parts of names stand for any.
+    """Files of the repository that a text names and that are not there; SHOUTED parts of names
+    stand for any.
 
     A recipe may be named as on the command line.
     """
-    names = [name for found in NAMED.finditer(text) for name in expanded(re.sub(r"\b[A-Z]{2,}\b", "*", found[0]))]
-    names += [f"{name.replace('.', '/')}.py" for name in re.findall(r"-m (gtransformer(?:\.\w+)+)", text)]
+    names = [
+        name
+        for found in NAMED.finditer(text)
+        for name in expanded(re.sub(r"\b[A-Z]{2,}\b", "*", found[0]))
+    ]
+    names += [
+        f"{name.replace('.', '/')}.py" for name in re.findall(r"-m (gtransformer(?:\.\w+)+)", text)
+    ]
     names = [name for name in names if name not in recipe_names()]
     return [name for name in names if not (ROOT / name).exists() and not list(ROOT.glob(name))]
 
@@ -77,16 +87,24 @@ def test_every_command_is_in_the_table_of_commands():
 
 
 def command_lines(page: Path) -> list[list[str]]:
-    """The words of every command in the page's blocks for a shell; of a loop or a pipe, each command by itself."""
+    """The words of every command in the page's blocks for a shell; of a loop or a pipe, each
+    command by itself.
+    """
     text = page.read_text(encoding="utf-8")
     blocks = re.findall(r"^```bash\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
-    parts = [part for line in lines for part in re.split(r"\s(?:\||&&|;)\s|; do |(?<=\S); (?=done)", line)]
+    parts = [
+        part
+        for line in lines
+        for part in re.split(r"\s(?:\||&&|;)\s|; do |(?<=\S); (?=done)", line)
+    ]
     return [words for part in parts if (words := shlex.split(part, comments=True))]
 
 
 def parse_command(words: list[str]) -> None:
-    """Read the options of a command of this package or of fairseq. SystemExit where they are wrong."""
+    """Read the options of a command of this package or of fairseq. SystemExit where they are
+    wrong.
+    """
     if words[0] == "gtransformer" and words[1:] not in (["--help"], ["lab", "--help"]):
         command, rest = find(words[1:])
         assert command, words
@@ -105,7 +123,9 @@ def parse_command(words: list[str]) -> None:
 def test_commands_on_a_page_can_be_read(page, monkeypatch):
     monkeypatch.chdir(ROOT)  # for --user-dir docs/example_system/neighbours
     for words in command_lines(page):
-        words = words[: next((n for n, word in enumerate(words) if word in ("<", ">", ">>")), len(words))]
+        words = words[
+            : next((n for n, word in enumerate(words) if word in ("<", ">", ">>")), len(words))
+        ]
         for variable, value in (("$split", "test"), ("$lang", "en")):  # of a loop
             words = [word.replace(variable, value) for word in words]
         if "..." in words or any("$" in word for word in words):
@@ -115,5 +135,3 @@ def test_commands_on_a_page_can_be_read(page, monkeypatch):
             parse_command(words)
         except SystemExit as ended:
             assert not ended.code, (page.name, shlex.join(words))
-
-

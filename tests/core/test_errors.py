@@ -33,7 +33,10 @@ def test_exit_status_of_commands(capsys):
 
 @pytest.mark.parametrize(
     ("number", "before", "status"),
-    [(signal.SIGTERM, signal.SIG_DFL, 130), (signal.SIGHUP, signal.SIG_IGN, 0)],  # as nohup leaves it
+    [
+        (signal.SIGTERM, signal.SIG_DFL, 130),
+        (signal.SIGHUP, signal.SIG_IGN, 0),
+    ],  # as nohup leaves it
 )
 def test_signals_interrupt_a_command_unless_they_are_ignored(number, before, status, tmp_path):
     """An interrupted command leaves no file."""
@@ -69,5 +72,3 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
     with pytest.raises(UserError, match=f"checkpoint {tmp_path}/c.pt cannot be loaded: ") as caught:
         load_trained(tmp_path / "c.pt")
     assert "\n" not in str(caught.value)
-
-

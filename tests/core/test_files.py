@@ -37,7 +37,9 @@ def test_sha256(tmp_path):
     assert sha256(tmp_path / "data") == hashlib.sha256(bytes(range(256)) * 10000).hexdigest()
 
 
-@pytest.mark.parametrize(("content", "line"), [("eins\n".encode("utf-16"), 1), (b"gut\nsch\xf6n\n", 2)])
+@pytest.mark.parametrize(
+    ("content", "line"), [("eins\n".encode("utf-16"), 1), (b"gut\nsch\xf6n\n", 2)]
+)
 def test_what_is_no_text_in_utf8(tmp_path, content, line):
     path = tmp_path / "text.txt"
     path.write_bytes(content)
@@ -76,19 +78,24 @@ def test_after_an_error_the_old_file_stands_and_nothing_else(tmp_path, error):
         stream.write("half")
         raise error("stop")
     assert path.read_text() == "old" and names(tmp_path) == ["out.txt"]
-    with pytest.raises(UserError, match="out.txt: cannot be written"), atomic_write(path / "out.txt"):
+    with (
+        pytest.raises(UserError, match="out.txt: cannot be written"),
+        atomic_write(path / "out.txt"),
+    ):
         pass
 
 
 def test_json(tmp_path):
     value = {"\u00e4": [1, 2.5, None], "b": {"c": "\u2028"}}
     write_json(tmp_path / "v.json", value)
-    assert read_json(tmp_path / "v.json") == value == json.loads((tmp_path / "v.json").read_text("utf-8"))
+    assert (
+        read_json(tmp_path / "v.json")
+        == value
+        == json.loads((tmp_path / "v.json").read_text("utf-8"))
+    )
     (tmp_path / "bad.json").write_text('{\n "a": 1,\n oops\n}')
     with pytest.raises(UserError, match=r"bad\.json: not valid JSON .*line 3"):
         read_json(tmp_path / "bad.json")
     (tmp_path / "latin.json").write_bytes(b'{"a": "\xf6"}')
     with pytest.raises(UserError, match=r"latin\.json, line 1: byte 0xf6 at column 8 is not UTF-8"):
         read_json(tmp_path / "latin.json")
-
-

@@ -1,4 +1,6 @@
-"""Every system computes what it computed at commit 7c951ad8: tests/golden/make.py wrote the files there."""
+"""Every system computes what it computed at commit 7c951ad8: tests/golden/make.py wrote the files
+there.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from tests.support import ROOT
 
 GOLDEN = ROOT / "tests" / "golden"
 FLOAT64, UPDATES = 1e-10, 1e-5  # relative to the largest value; of parameters, absolute
-FREE_TEXT = 1e-6  # relative; without the sentence rule scores were those of fairseq's search, which sums in float32
+# relative; without the sentence rule scores were those of fairseq's search, which sums in float32
+FREE_TEXT = 1e-6
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +27,9 @@ def work(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", make.NAMES)
 def test_computes_the_same(work, name):
-    """Logits, gradients and 4-best lists in float64, and the parameters after six updates of fairseq-train."""
+    """Logits, gradients and 4-best lists in float64, and the parameters after six updates of
+    fairseq-train.
+    """
     expected = np.load(GOLDEN / f"{name}.npz")
     values = make.compute(name, work / "bin", work)
     assert values.keys() == set(expected)

@@ -48,6 +48,8 @@ def test_help_lists_installed_recipes(installed, capsys):
     with pytest.raises(SystemExit):
         run.main(["--help"])
     said = capsys.readouterr().out
-    assert said.startswith("usage: gtransformer run ") and "  mine " in said and "the only one\n" in said
-
-
+    assert (
+        said.startswith("usage: gtransformer run ")
+        and "  mine " in said
+        and "the only one\n" in said
+    )

@@ -1,4 +1,6 @@
-"""The shell scripts: strict mode everywhere, and what set-up says and does without installing anything."""
+"""The shell scripts: strict mode everywhere, and what set-up says and does without installing
+anything.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ SCRIPTS = sorted((ROOT / "scripts").glob("*.sh"))
 
 def bash(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
     return subprocess.run(
-        ["bash", *arguments], env=os.environ | environment, capture_output=True, text=True, timeout=120
+        ["bash", *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
 
@@ -59,8 +65,12 @@ def test_setup_refuses_plain_fairseq(tmp_path: Path):
     site = make_environment(tmp_path / "venv")
     distribution = site / "fairseq-0.12.2.dist-info"
     distribution.mkdir()
-    (distribution / "METADATA").write_text("Metadata-Version: 2.1\nName: fairseq\nVersion: 0.12.2\n")
-    result = bash(str(ROOT / "scripts/setup.sh"), GTRANSFORMER_VENV=str(tmp_path / "venv"), PYTHON="")
+    (distribution / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: fairseq\nVersion: 0.12.2\n"
+    )
+    result = bash(
+        str(ROOT / "scripts/setup.sh"), GTRANSFORMER_VENV=str(tmp_path / "venv"), PYTHON=""
+    )
     one_error(result, "'fairseq'", "pip uninstall")
 
 
@@ -77,7 +87,10 @@ def test_finished_setup_is_recognised_at_once_and_a_changed_one_is_not(tmp_path:
     assert result.returncode == 0 and "is complete" in result.stdout
     assert {path.name for path in tmp_path.iterdir()} == {"bin", "setup.stamp"}
     changed = bash(
-        "-c", f"source {common}; setup_complete", GTRANSFORMER_VENV=str(tmp_path), GTRANSFORMER_TORCH="torch==2.8.*"
+        "-c",
+        f"source {common}; setup_complete",
+        GTRANSFORMER_VENV=str(tmp_path),
+        GTRANSFORMER_TORCH="torch==2.8.*",
     )
     assert changed.returncode == 1
 
@@ -91,7 +104,15 @@ RECIPES = {
     "document_transformer": ("document/base", 4),
     "docflat": ("docflat/d", 1),
 }
-PATHS = {"data", "save_dir", "path", "gen_output", "tensorboard_logdir", "finetune_from_model", "first_pass"}
+PATHS = {
+    "data",
+    "save_dir",
+    "path",
+    "gen_output",
+    "tensorboard_logdir",
+    "finetune_from_model",
+    "first_pass",
+}
 PATHS |= {"user_dir"}
 PARSERS = {
     "fairseq-train": options.get_training_parser,
@@ -101,16 +122,25 @@ PARSERS = {
 
 
 def parsed(line: list[str]) -> dict[str, object]:
-    """What fairseq's own parser makes of a command, without the paths of files; it ends the test if it refuses one."""
+    """What fairseq's own parser makes of a command, without the paths of files; it ends the test if
+    it refuses one.
+    """
     parser = PARSERS[line[0]]()
     with_arch = line[0] != "fairseq-preprocess"
-    found = options.parse_args_and_arch(parser, line[1:]) if with_arch else parser.parse_args(line[1:])
+    found = (
+        options.parse_args_and_arch(parser, line[1:]) if with_arch else parser.parse_args(line[1:])
+    )
     return {key: value for key, value in vars(found).items() if key not in PATHS}
 
 
 def printed(*arguments: str) -> list[list[str]]:
     """The commands that a script prints, as words."""
-    result = bash(str(ROOT / "scripts" / arguments[0]), *arguments[1:], "--print", GTRANSFORMER_VENV="/nowhere")
+    result = bash(
+        str(ROOT / "scripts" / arguments[0]),
+        *arguments[1:],
+        "--print",
+        GTRANSFORMER_VENV="/nowhere",
+    )
     assert result.returncode == 0, result.stderr
     return [shlex.split(line) for line in result.stdout.splitlines()]
 
@@ -120,13 +150,25 @@ def test_flags_are_those_of_the_recipe(name: str, capsys):
     """For training and generation, and for gtransformer prepare; only files lie elsewhere."""
     recipe, gpus = RECIPES[name]
     assert run.main([recipe, "ted", "all", "--dry-run", "--gpus", str(gpus)]) == 0
-    expected = [shlex.split(line) for line in capsys.readouterr().out.splitlines() if not line.startswith("#")]
-    found = [line for mode in ("prepare", "train", "test") for line in printed(f"run_{name}.sh", "ted", mode, "out")]
+    expected = [
+        shlex.split(line)
+        for line in capsys.readouterr().out.splitlines()
+        if not line.startswith("#")
+    ]
+    found = [
+        line
+        for mode in ("prepare", "train", "test")
+        for line in printed(f"run_{name}.sh", "ted", mode, "out")
+    ]
     for program in ("fairseq-train", "fairseq-generate"):
-        ours, theirs = ([parsed(line) for line in lines if line[0] == program] for lines in (found, expected))
+        ours, theirs = (
+            [parsed(line) for line in lines if line[0] == program] for lines in (found, expected)
+        )
         assert ours == theirs and ours
     prepare = ["gtransformer", "prepare"]
-    ours, theirs = ([line[4:] for line in lines if line[:2] == prepare] for lines in (found, expected))
+    ours, theirs = (
+        [line[4:] for line in lines if line[:2] == prepare] for lines in (found, expected)
+    )
     assert ours == theirs or not ours, "scripts/prepare.sh has programs of its own"
 
 
@@ -135,7 +177,11 @@ def test_all_commands_of_the_three_datasets_are_printed():
     lines = printed("run_all.sh", "randinit", "out")
     for dataset in ("ted", "news", "europarl"):
         own = [line for line in lines if line[0] in PARSERS and f"out/{dataset}" in " ".join(line)]
-        assert [line[0] for line in own] == ["fairseq-preprocess", "fairseq-train", "fairseq-generate"]
+        assert [line[0] for line in own] == [
+            "fairseq-preprocess",
+            "fairseq-train",
+            "fairseq-generate",
+        ]
         preprocess, train, generate = own
         assert preprocess[preprocess.index("--destdir") + 1] == train[1] == generate[1]
         for line in own:
@@ -152,7 +198,9 @@ def test_instances_are_those_of_gtransformer_prepare(tmp_path: Path):
         text = ""
         for (_, first, _), line in zip(index.instances, lines, strict=True):
             text += "" if first else "\n"
-            text += "".join(f"{sentence.split('</s>')[0].strip()}\n" for sentence in line.split("<s>")[1:])
+            text += "".join(
+                f"{sentence.split('</s>')[0].strip()}\n" for sentence in line.split("<s>")[1:]
+            )
         (tmp_path / lang).write_text(text, encoding="utf-8")
         made.append((tmp_path / f"out.{lang}", source))
     files = [tmp_path / "en", tmp_path / "de", *(path for path, _ in made)]

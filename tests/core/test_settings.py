@@ -37,14 +37,20 @@ def read(tmp_path):
 
 
 def test_settings(read):
-    text = "name: x\nwith-dash: true\nnumbers: [1, 2]\nnames: {a: b, c: }\nfree: {p-q: {r: [1, x]}, lr: 5e-4}\n"
-    assert read(text) == Part("x", 3, True, None, [1, 2], {"a": "b", "c": None}, {"p-q": {"r": [1, "x"]}, "lr": "5e-4"})
+    text = (
+        "name: x\nwith-dash: true\nnumbers: [1, 2]\nnames: {a: b, c: }\nfree: {p-q: {r: [1, "
+        "x]}, lr: 5e-4}\n"
+    )
+    assert read(text) == Part(
+        "x", 3, True, None, [1, 2], {"a": "b", "c": None}, {"p-q": {"r": [1, "x"]}, "lr": "5e-4"}
+    )
     assert read("name: x\nwith_dash: false\neither: all\nnumbers:\n") == Part("x", 3, False, "all")
 
 
 @pytest.mark.parametrize(
     ("text", "named"),
-    [("", ""), ("- a\n", ""), ("name: {a\n", ""), ("name: x\nsiez: 1\n", "siez"), ("size: 1\n", "name"),
+    [("", ""), ("- a\n", ""), ("name: {a\n", ""), ("name: x\nsiez: 1\n", "siez"), ("size: 1\n",
+     "name"),
      ("name: x\nsize: many\n", "many"), ("name: x\nnumbers: 1\n", "list")],
 )  # fmt: skip
 def test_what_does_not_fit_is_one_sentence(read, text, named):

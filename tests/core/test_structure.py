@@ -1,4 +1,6 @@
-"""The parts of the package: no long file, no circle of imports, arrows one way, fairseq in the plugin alone."""
+"""The parts of the package: no long file, no circle of imports, arrows one way, fairseq in the
+plugin alone.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ BASE = {"errors"}
 TEXT = BASE | {"files", "data"}
 NETWORK = BASE | {"modules", "data"}
 PLUGIN = {"plugin"}  # what fairseq sees
-# Which rooms each may import; what runs last stands last. The package itself, which registers with fairseq, may import
-# all of the core.
+# Which rooms each may import; what runs last stands last. The package itself, which registers with
+# fairseq, may import all of the core.
 ALLOWED = {
     "installation": set(),
     "provenance": {"installation"},
@@ -34,7 +36,15 @@ ALLOWED = {
     "translation": NETWORK | {"files", "preprocess", "models", "search"},
 }
 ALLOWED |= dict.fromkeys(PLUGIN, ALLOWED.keys() | PLUGIN)
-ALLOWED["run"] = TEXT | {"settings", "installation", "modules", "preprocess", "plugin", "evaluation", "provenance"}
+ALLOWED["run"] = TEXT | {
+    "settings",
+    "installation",
+    "modules",
+    "preprocess",
+    "plugin",
+    "evaluation",
+    "provenance",
+}
 ALLOWED["cli"] = ALLOWED.keys() | {"gtransformer"}  # the core's commands: all of the core
 ALLOWED["lab"] = ALLOWED.keys() | {"gtransformer"}  # which knows nothing of it
 ABOVE_ALL = {"gtransformer", "__main__"}
@@ -62,7 +72,9 @@ def imports() -> dict[str, set[str]]:
 
 
 def part_of(module: str) -> str:
-    """The part of the package that a module is in (``data`` of ``gtransformer.data.batching``), or the package."""
+    """The part of the package that a module is in (``data`` of ``gtransformer.data.batching``), or
+    the package.
+    """
     return module.split(".")[1] if "." in module else module
 
 
@@ -84,7 +96,11 @@ def test_only_the_plugin_and_the_lab_import_fairseq():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) else []
-            wrong += [f"{path}: {name}" for name in names if name.split(".")[0] in ("fairseq", "fairseq_cli", "hydra")]
+            wrong += [
+                f"{path}: {name}"
+                for name in names
+                if name.split(".")[0] in ("fairseq", "fairseq_cli", "hydra")
+            ]
     assert not wrong
 
 

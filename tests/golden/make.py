@@ -1,10 +1,12 @@
 """Golden files: what every system computes, written once and compared on every commit.
 
     python tests/golden/make.py OUT [SYSTEM ...]     # compute, one OUT/SYSTEM.npz each
-    python tests/golden/make.py --compare OLD NEW    # of two commits, made on one machine: equal bit for bit?
+    python tests/golden/make.py --compare OLD NEW    # of two commits, made on one machine: equal
+    bit for bit?
 
-Everything goes through fairseq's own interface (its parsers, task, models and training), so that the script runs at any
-commit of the package. Weights come from their names, not from the order in which a model makes them.
+Everything goes through fairseq's own interface (its parsers, task, models and training), so that
+the script runs at any commit of the package. Weights come from their names, not from the order in
+which a model makes them.
 """
 
 from __future__ import annotations
@@ -28,8 +30,11 @@ from fairseq_cli import generate, preprocess, train
 import gtransformer
 
 UPDATES = 6
-# Adam's epsilon is large, so that gradients that are zero but for rounding do not become steps of full size.
-SMALL = "--dropout=0 --share-all-embeddings --optimizer=adam --adam-eps=1e-3 --lr=0.01 --max-tokens=80".split()
+# Adam's epsilon is large, so that gradients that are zero but for rounding do not become steps of
+# full size.
+SMALL = (
+    "--dropout=0 --share-all-embeddings --optimizer=adam --adam-eps=1e-3 --lr=0.01 --max-tokens=80"
+).split()
 SMALL += ["--label-smoothing=0.1"]
 for side in ("encoder", "decoder"):
     SMALL += [
@@ -41,7 +46,9 @@ for side in ("encoder", "decoder"):
 TOP = "--encoder-ctxlayers=1 --decoder-ctxlayers=1 --cross-ctxlayers=1".split()
 SINGLE = "--instances=disjoint --context-sentences=0".split()
 CURRENT = "--instances=current --context-sentences=2".split()
-PSEUDO = "--instances=sliding --context-sentences=2 --context-loss=off --batch-order=document".split()
+PSEUDO = (
+    "--instances=sliding --context-sentences=2 --context-loss=off --batch-order=document".split()
+)
 
 
 def gtransformer_options(*more: str) -> list[str]:
@@ -51,46 +58,81 @@ def gtransformer_options(*more: str) -> list[str]:
 
 def window_options(alignment: str, positions: str) -> list[str]:
     """Return the options of window attention over whole documents."""
-    return ["--arch=window_transformer_mini", "--doc-mode=full", "--window=3", f"--window-positions={positions}",
+    return ["--arch=window_transformer_mini", "--doc-mode=full", "--window=3",
+    f"--window-positions={positions}",
             "--train-alignment=linear", f"--decode-alignment={alignment}"]  # fmt: skip
 
 
 SYSTEMS = {
     "gtransformer": gtransformer_options(),
     "gtransformer_greedy": gtransformer_options("--instances=greedy", "--instance-tokens=20"),
-    "gtransformer_prenorm": gtransformer_options("--encoder-normalize-before", "--decoder-normalize-before"),
+    "gtransformer_prenorm": gtransformer_options(
+        "--encoder-normalize-before", "--decoder-normalize-before"
+    ),
     "gtransformer_by_sentence": gtransformer_options("--positions=sentence", "--gate-bias=1"),
     "gtransformer_global": gtransformer_options("--context-attention=global"),
-    "gtransformer_no_locality": gtransformer_options("--no-language-locality", "--no-translation-locality"),
+    "gtransformer_no_locality": gtransformer_options(
+        "--no-language-locality", "--no-translation-locality"
+    ),
     "gtransformer_ssru": gtransformer_options("--decoder-unit=ssru"),
-    "gtransformer_word_dropout": gtransformer_options("--doc-noise-mask=0.3", "--doc-noise-epochs=30"),
+    "gtransformer_word_dropout": gtransformer_options(
+        "--doc-noise-mask=0.3", "--doc-noise-epochs=30"
+    ),
     "gtransformer_fused": gtransformer_options(
         "--criterion=fused_label_smoothed_cross_entropy", "--optimizer=fused_adam"
     ),
     "gtransformer_full": ["--arch=gtransformer_mini", "--doc-mode=full", *TOP],
     "sentences": ["--arch=doc_transformer_mini", "--doc-mode=full", *SINGLE],
-    "documents": ["--arch=doc_transformer_mini", "--doc-mode=full", "--instances=parts", "--instance-tokens=30"],
-    "concatenation": ["--arch=doc_transformer_mini", "--doc-mode=full", "--instances=sliding", "--context-sentences=2"],
+    "documents": [
+        "--arch=doc_transformer_mini",
+        "--doc-mode=full",
+        "--instances=parts",
+        "--instance-tokens=30",
+    ],
+    "concatenation": [
+        "--arch=doc_transformer_mini",
+        "--doc-mode=full",
+        "--instances=sliding",
+        "--context-sentences=2",
+    ],
     "lst": ["--arch=lst_transformer_mini", "--doc-mode=full"],
     "lst_by_sentence": ["--arch=lst_transformer_mini", "--doc-mode=full", "--translation-locality"],
     "window_one_to_one": window_options("one-to-one", "absolute"),
     "window_linear": window_options("linear", "relative"),
     "window_by_sentence": window_options("sentence", "relative"),
     "document_transformer": ["--arch=document_transformer_mini", "--doc-mode=full", *CURRENT],
-    "flat_transformer": ["--arch=flat_transformer_mini", "--doc-mode=full", "--current-layers=1", *CURRENT],
+    "flat_transformer": [
+        "--arch=flat_transformer_mini",
+        "--doc-mode=full",
+        "--current-layers=1",
+        *CURRENT,
+    ],
     "docflat_c": ["--arch=docflat_mini", "--doc-mode=full", "--context-gate=continuous", *PSEUDO],
     "docflat_d": ["--arch=docflat_mini", "--doc-mode=full", "--context-gate=discrete", *PSEUDO],
     "docflat_i": ["--arch=docflat_mini", "--doc-mode=full", "--context-gate=identity", *PSEUDO],
-    "docflat_encoder": ["--arch=docflat_mini", "--doc-mode=full", "--batch-attention-in=encoder", *PSEUDO],
+    "docflat_encoder": [
+        "--arch=docflat_mini",
+        "--doc-mode=full",
+        "--batch-attention-in=encoder",
+        *PSEUDO,
+    ],
     "abd": ["--arch=abd_mini", "--doc-mode=full", *PSEUDO],
     "mbe": ["--arch=mbe_mini", "--doc-mode=full", *PSEUDO],
 }
 # Systems that continue the training of "sentences", with the options of their second step.
 SECOND_STEP = {
-    "gtransformer_finetuned": gtransformer_options("--load-partial", "--doc-double-lr", "--lr-scale-pretrained=0.2"),
+    "gtransformer_finetuned": gtransformer_options(
+        "--load-partial", "--doc-double-lr", "--lr-scale-pretrained=0.2"
+    ),
     "gtransformer_copied": gtransformer_options("--load-partial-global-from-local"),
-    "gtransformer_neutral": gtransformer_options("--load-partial", "--neutral-gates", "--positions=sentence"),
-    "document_transformer_frozen": [*SYSTEMS["document_transformer"], "--load-partial", "--freeze-sentence-parameters"],
+    "gtransformer_neutral": gtransformer_options(
+        "--load-partial", "--neutral-gates", "--positions=sentence"
+    ),
+    "document_transformer_frozen": [
+        *SYSTEMS["document_transformer"],
+        "--load-partial",
+        "--freeze-sentence-parameters",
+    ],
     "docflat_finetuned": [*SYSTEMS["docflat_c"], "--load-partial"],
 }
 EXACT_START = "gtransformer_exact_start"
@@ -100,7 +142,9 @@ NAMES = [*SYSTEMS, *SECOND_STEP, EXACT_START]
 
 
 def write_corpus(folder: Path) -> Path:
-    """Write documents of random words, and binarise them by fairseq-preprocess; return the data directory."""
+    """Write documents of random words, and binarise them by fairseq-preprocess; return the data
+    directory.
+    """
     draw = random.Random(5)
     words = [f"w{i}" for i in range(20)]
     for split, count in {"train": 24, "valid": 4, "test": 4}.items():
@@ -108,27 +152,65 @@ def write_corpus(folder: Path) -> Path:
         for _ in range(count):
             lengths = [draw.randint(1, 6) for _ in range(draw.randint(1, 5))]
             for lang, surplus in (("en", 0), ("de", 1)):
-                sentences = [" ".join(draw.choices(words, k=draw.randint(1, n + surplus))) for n in lengths]
-                lines[lang].append(" ".join(f"<s> {sentence} </s>" for sentence in sentences) + "\n")
+                sentences = [
+                    " ".join(draw.choices(words, k=draw.randint(1, n + surplus))) for n in lengths
+                ]
+                lines[lang].append(
+                    " ".join(f"<s> {sentence} </s>" for sentence in sentences) + "\n"
+                )
         for lang, text in lines.items():
             (folder / f"{split}.{lang}").write_text("".join(text))
-    (folder / "dict.txt").write_text("".join(f"{word} 1\n" for word in [*words, "[en]", "[de]", "<mask>"]))
-    line = ["--task=translation_doc", "-s=en", "-t=de", f"--srcdict={folder / 'dict.txt'}", "--joined-dictionary"]
-    line += [f"--{name}pref={folder / name}" for name in ("train", "valid", "test")] + [f"--destdir={folder / 'bin'}"]
+    (folder / "dict.txt").write_text(
+        "".join(f"{word} 1\n" for word in [*words, "[en]", "[de]", "<mask>"])
+    )
+    line = [
+        "--task=translation_doc",
+        "-s=en",
+        "-t=de",
+        f"--srcdict={folder / 'dict.txt'}",
+        "--joined-dictionary",
+    ]
+    line += [f"--{name}pref={folder / name}" for name in ("train", "valid", "test")] + [
+        f"--destdir={folder / 'bin'}"
+    ]
     preprocess.main(options.get_preprocessing_parser().parse_args(line))
     return folder / "bin"
 
 
 def configuration(data: Path, save: Path, system: list[str], *more: str):
     """Return fairseq's configuration of a training of a system."""
-    line = [str(data), "--task=translation_doc", "-s=en", "-t=de", "--langs=en,de", "--cpu", f"--save-dir={save}"]
-    line += ["--criterion=label_smoothed_cross_entropy", *SMALL, f"--max-update={UPDATES}", "--num-workers=0"]
-    line += ["--disable-validation", "--no-progress-bar", "--lr-scheduler=fixed", "--seed=3", *system, *more]
-    return convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), line))
+    line = [
+        str(data),
+        "--task=translation_doc",
+        "-s=en",
+        "-t=de",
+        "--langs=en,de",
+        "--cpu",
+        f"--save-dir={save}",
+    ]
+    line += [
+        "--criterion=label_smoothed_cross_entropy",
+        *SMALL,
+        f"--max-update={UPDATES}",
+        "--num-workers=0",
+    ]
+    line += [
+        "--disable-validation",
+        "--no-progress-bar",
+        "--lr-scheduler=fixed",
+        "--seed=3",
+        *system,
+        *more,
+    ]
+    return convert_namespace_to_omegaconf(
+        options.parse_args_and_arch(options.get_training_parser(), line)
+    )
 
 
 def set_weights(model: torch.nn.Module) -> None:
-    """Draw every parameter in float64 from a generator seeded by its name; shared parameters by their first name."""
+    """Draw every parameter in float64 from a generator seeded by its name; shared parameters by
+    their first name.
+    """
     with torch.no_grad():
         for name, parameter in sorted(model.named_parameters()):
             generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
@@ -140,12 +222,16 @@ def set_weights(model: torch.nn.Module) -> None:
 def batches(task, cfg, split: str) -> list[dict]:
     """Return the first two batches of a split."""
     task.load_dataset(split)
-    iterator = task.get_batch_iterator(task.dataset(split), max_tokens=80, seed=3, num_workers=0, epoch=1)
+    iterator = task.get_batch_iterator(
+        task.dataset(split), max_tokens=80, seed=3, num_workers=0, epoch=1
+    )
     found = [batch for batch in iterator.next_epoch_itr(shuffle=False) if batch]
     return found[:2]
 
 
-def model_values(data: Path, folder: Path, system: list[str], searches: bool) -> dict[str, np.ndarray]:
+def model_values(
+    data: Path, folder: Path, system: list[str], searches: bool
+) -> dict[str, np.ndarray]:
     """Return logits, loss, gradients and 4-best lists of a model in float64."""
     cfg = configuration(data, folder, system)
     task = tasks.setup_task(cfg.task)
@@ -154,7 +240,9 @@ def model_values(data: Path, folder: Path, system: list[str], searches: bool) ->
     criterion = task.build_criterion(cfg.criterion)
     values: dict[str, np.ndarray] = {}
     for number, sample in enumerate(batches(task, cfg, "valid")):
-        sample["net_input"].pop("first_sentence", None)  # was no input of a batch when the files were written
+        sample["net_input"].pop(
+            "first_sentence", None
+        )  # was no input of a batch when the files were written
         values[f"logits/{number}"] = model(**sample["net_input"])[0].detach().numpy()
         loss = criterion(model, sample)[0]
         loss.backward()
@@ -163,7 +251,9 @@ def model_values(data: Path, folder: Path, system: list[str], searches: bool) ->
         if parameter.grad is not None:
             values[f"gradient/{name}"] = parameter.grad.to_dense().numpy()
     if searches:
-        generator = task.build_generator([model], Namespace(beam=4, nbest=4, max_len_a=1.2, max_len_b=3))
+        generator = task.build_generator(
+            [model], Namespace(beam=4, nbest=4, max_len_a=1.2, max_len_b=3)
+        )
         with torch.no_grad():
             for number, sample in enumerate(batches(task, cfg, "test")):
                 for place, hypotheses in enumerate(task.inference_step(generator, [model], sample)):
@@ -174,28 +264,63 @@ def model_values(data: Path, folder: Path, system: list[str], searches: bool) ->
     return values
 
 
-def trained_values(data: Path, folder: Path, system: list[str], *more: str) -> dict[str, np.ndarray]:
+def trained_values(
+    data: Path, folder: Path, system: list[str], *more: str
+) -> dict[str, np.ndarray]:
     """Return the parameters after six updates of fairseq-train, which are in float32."""
     train.main(configuration(data, folder, system, *more))
     state = torch.load(folder / "checkpoint_last.pt", weights_only=True)["model"]
-    return {f"updated/{name}": value.numpy() for name, value in state.items() if value.is_floating_point()}
+    return {
+        f"updated/{name}": value.numpy()
+        for name, value in state.items()
+        if value.is_floating_point()
+    }
 
 
 def two_pass_values(data: Path, model: Path, first_pass: Path) -> dict[str, np.ndarray]:
-    """Return what fairseq-generate prints with a model that reads the translations of a first pass."""
-    line = [str(data), "--task=translation_doc", "-s=en", "-t=de", "--langs=en,de", "--cpu", f"--path={model}"]
-    line += ["--instances=sliding", "--context-sentences=2", "--batch-order=document", "--batch-sentences=3"]
-    line += [f"--first-pass={first_pass}", "--doc-mode=full", "--beam=2", "--max-len-a=1.2", "--max-len-b=3"]
-    args = options.parse_args_and_arch(options.get_generation_parser(), [*line, "--gen-subset=test"])
+    """Return what fairseq-generate prints with a model that reads the translations of a first
+    pass.
+    """
+    line = [
+        str(data),
+        "--task=translation_doc",
+        "-s=en",
+        "-t=de",
+        "--langs=en,de",
+        "--cpu",
+        f"--path={model}",
+    ]
+    line += [
+        "--instances=sliding",
+        "--context-sentences=2",
+        "--batch-order=document",
+        "--batch-sentences=3",
+    ]
+    line += [
+        f"--first-pass={first_pass}",
+        "--doc-mode=full",
+        "--beam=2",
+        "--max-len-a=1.2",
+        "--max-len-b=3",
+    ]
+    args = options.parse_args_and_arch(
+        options.get_generation_parser(), [*line, "--gen-subset=test"]
+    )
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         generate.main(convert_namespace_to_omegaconf(args))
-    lines = [line.split("\t")[2].split() for line in printed.getvalue().splitlines() if line.startswith("H-")]
+    lines = [
+        line.split("\t")[2].split()
+        for line in printed.getvalue().splitlines()
+        if line.startswith("H-")
+    ]
     found = [" ".join(word for word in words if word not in ("<s>", "</s>")) for words in lines]
     return {"two_passes": np.array(found)}
 
 
 def compute(name: str, data: Path, work: Path) -> dict[str, np.ndarray]:
-    """Return all values of a system; the training of "sentences" is done when another system starts from it."""
+    """Return all values of a system; the training of "sentences" is done when another system starts
+    from it.
+    """
     folder = work / name
     if name in SYSTEMS:
         values = model_values(data, folder, SYSTEMS[name], name not in READS_TARGETS)
@@ -206,17 +331,23 @@ def compute(name: str, data: Path, work: Path) -> dict[str, np.ndarray]:
             trained_values(data, start.parent, SYSTEMS["sentences"])
         if name == EXACT_START:
             values = trained_values(
-                data, folder, gtransformer_options(f"--sentence-model={start}", "--positions=sentence")
+                data,
+                folder,
+                gtransformer_options(f"--sentence-model={start}", "--positions=sentence"),
             )
         else:
-            values = trained_values(data, folder, SECOND_STEP[name], f"--finetune-from-model={start}")
+            values = trained_values(
+                data, folder, SECOND_STEP[name], f"--finetune-from-model={start}"
+            )
         if name in READS_TARGETS:
             values |= two_pass_values(data, folder / "checkpoint_last.pt", start)
     return values
 
 
 def difference(old: np.ndarray, new: np.ndarray) -> float:
-    """Return the largest difference over the largest magnitude; infinite for other shapes, texts or tokens."""
+    """Return the largest difference over the largest magnitude; infinite for other shapes, texts or
+    tokens.
+    """
     if old.shape != new.shape or old.dtype.kind != new.dtype.kind:
         return float("inf")
     if np.array_equal(old, new):
@@ -227,12 +358,17 @@ def difference(old: np.ndarray, new: np.ndarray) -> float:
 
 
 def compare(old: Path, new: Path) -> int:
-    """Print the values of two directories that differ, with the relative difference; return how many."""
+    """Print the values of two directories that differ, with the relative difference; return how
+    many.
+    """
     count = 0
     for path in sorted(old.glob("*.npz")):
         ours = np.load(new / path.name)
         theirs = np.load(path)
-        differences = {key: difference(theirs[key], ours[key]) if key in ours else float("inf") for key in theirs}
+        differences = {
+            key: difference(theirs[key], ours[key]) if key in ours else float("inf")
+            for key in theirs
+        }
         differences |= {key: float("inf") for key in ours if key not in theirs}
         for key, value in differences.items():
             if value:

@@ -18,13 +18,20 @@ from gtransformer.modules.reach import in_reading_order
 # 1. A scope gives every query the interval of keys that it sees.
 @dataclass(frozen=True)
 class WithPrevious(Scope):
-    """The keys of the query's own sentence and of the one before it; tags count the sentences of an instance."""
+    """The keys of the query's own sentence and of the one before it; tags count the sentences of an
+    instance.
+    """
 
     name = "with_previous"
 
     def reach(self, queries, keys, causal):
-        sentence, wanted = ((side.doc.astype(np.int64) << 32) + side.tag for side in (keys, queries))
-        first, end = np.searchsorted(sentence, wanted - 1, "left"), np.searchsorted(sentence, wanted, "right")
+        sentence, wanted = (
+            (side.doc.astype(np.int64) << 32) + side.tag for side in (keys, queries)
+        )
+        first, end = (
+            np.searchsorted(sentence, wanted - 1, "left"),
+            np.searchsorted(sentence, wanted, "right"),
+        )
         return in_reading_order(queries, keys, first, end, causal)
 
 
@@ -33,10 +40,13 @@ class WithPrevious(Scope):
 class NeighboursConfig(DocumentModelConfig):
     """The options of a document model, and how many decoder layers see the previous sentence."""
 
-    decoder_neighbour_layers: int = option(1, "top decoder layers whose attention sees the sentence before, too")
+    decoder_neighbour_layers: int = option(
+        1, "top decoder layers whose attention sees the sentence before, too"
+    )
 
 
-# 3. The attention of each layer, lowest first, and the system's name (--arch neighbours, neighbours_mini, ...).
+# 3. The attention of each layer, lowest first, and the system's name (--arch neighbours,
+# neighbours_mini, ...).
 SENTENCE, WITH_PREVIOUS = ((BySentence(),),), ((WithPrevious(),),)
 
 
@@ -47,7 +57,10 @@ class NeighboursModel(DocumentModel):
     @classmethod
     def check(cls, cfg):
         if not 0 <= cfg.decoder_neighbour_layers <= cfg.decoder_layers:
-            raise UserError(f"--decoder-neighbour-layers {cfg.decoder_neighbour_layers}: there are not so many layers")
+            raise UserError(
+                f"--decoder-neighbour-layers {cfg.decoder_neighbour_layers}: there are not so many "
+                "layers"
+            )
 
     @classmethod
     def encoder_blocks(cls, cfg):
@@ -57,6 +70,9 @@ class NeighboursModel(DocumentModel):
     def decoder_blocks(cls, cfg):
         top = cfg.decoder_neighbour_layers
         return [
-            (AttentionBlock("self_attn", scopes), AttentionBlock("encoder_attn", scopes, memory="source"))
+            (
+                AttentionBlock("self_attn", scopes),
+                AttentionBlock("encoder_attn", scopes, memory="source"),
+            )
             for scopes in [SENTENCE] * (cfg.decoder_layers - top) + [WITH_PREVIOUS] * top
         ]

@@ -1,6 +1,7 @@
 """The dense engine: attention written out with masks (Bao et al. 2021, Eq. 4, 6 and 7).
 
-It is quadratic in document length and slow. It is the reference that every other engine is tested against.
+It is quadratic in document length and slow. It is the reference that every other engine is tested
+against.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from gtransformer.modules.relative import clipped_distance, relative_scores
 class DensePattern(PackedPattern):
     """Which key each query may see, as a (batch, queries, keys) mask.
 
-    A key is visible if its rank in the order of keys lies in the query's interval. Documents are padded to the longest;
-    padding has rank -1, which is in no interval.
+    A key is visible if its rank in the order of keys lies in the query's interval. Documents are
+    padded to the longest; padding has rank -1, which is in no interval.
     """
 
     def __init__(self, reach: Reach):
@@ -32,11 +33,14 @@ class DensePattern(PackedPattern):
         # Ranks are padded one too high, so that padding, 0, becomes -1.
         ranks = self.keys.pad(on_device(rank + 1, self.keys.device)).unsqueeze(1) - 1
         first, last = (
-            self.queries.pad(on_device(bound, self.queries.device)).unsqueeze(2) for bound in (reach.first, reach.last)
+            self.queries.pad(on_device(bound, self.queries.device)).unsqueeze(2)
+            for bound in (reach.first, reach.last)
         )
         self.allowed = (first <= ranks) & (ranks < last)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None
+    ) -> Tensor:
         """See ``Pattern.attend``."""
         q, k, v = self.queries.pad(q), self.keys.pad(k), self.keys.pad(v)
         rows = None
@@ -49,12 +53,18 @@ class DensePattern(PackedPattern):
 
 
 def attention_weights(
-    q: Tensor, k: Tensor, allowed: Tensor, relative: Tensor | None = None, rows: Tensor | None = None
+    q: Tensor,
+    k: Tensor,
+    allowed: Tensor,
+    relative: Tensor | None = None,
+    rows: Tensor | None = None,
 ) -> Tensor:
-    """Return the softmax of Eq. 6 in float32 (or float64): q, k (batch, length, heads, dim) -> (batch, heads, q, k).
+    """Return the softmax of Eq. 6 in float32 (or float64): q, k (batch, length, heads, dim) ->
+    (batch, heads, q, k).
 
-    Rows without a visible key are all zero. ``relative`` (2c + 1, dim) are vectors of relative positions, ``rows``
-    (batch, queries, keys) int64 the vector of each pair, which is added to the key (Shaw et al. 2018, Eq. 4).
+    Rows without a visible key are all zero. ``relative`` (2c + 1, dim) are vectors of relative
+    positions, ``rows`` (batch, queries, keys) int64 the vector of each pair, which is added to the
+    key (Shaw et al. 2018, Eq. 4).
     """
     q = q * (1.0 / math.sqrt(q.shape[-1]))
     scores = torch.einsum("bqhd,bkhd->bhqk", q, k)

@@ -1,7 +1,8 @@
-"""Document Flattening (Wu et al. 2023), and attention between datapoints as their appendix C adapts it.
+"""Document Flattening (Wu et al. 2023), and attention between datapoints as their appendix C adapts
+it.
 
-Instances are pseudo-documents, ``--instances sliding --context-sentences K --context-loss off``; batches are
-consecutive sentences of a document, ``--batch-order document``.
+Instances are pseudo-documents, ``--instances sliding --context-sentences K --context-loss off``;
+batches are consecutive sentences of a document, ``--batch-order document``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ from gtransformer.modules.reach import Reach, by_document
 
 ENCODER, DECODER, BOTH_SIDES, NONE = SIDES = ("encoder", "decoder", "both", "none")
 CONTINUOUS, DISCRETE, IDENTITY = GATES = ("continuous", "discrete", "identity")
-WHERE = "which sides attend to the other instances of the batch; none: a pseudo-document Transformer with the same norm"
+WHERE = (
+    "which sides attend to the other instances of the batch; none: a pseudo-document "
+    "Transformer with the same norm"
+)
 
 
 @dataclass
@@ -51,7 +55,8 @@ class DocFlatConfig(BatchAttentionConfig):
 
     context_gate: str = option(
         CONTINUOUS,
-        "how the result of batch attention is added. continuous: by a gate (DocFlat C); discrete: by a gate of 0 or 1 "
+        "how the result of batch attention is added. continuous: by a gate (DocFlat C); discrete: "
+        "by a gate of 0 or 1 "
         "(D); identity: as it is (I)",
         GATES,
     )
@@ -64,13 +69,15 @@ class AbdConfig(BatchAttentionConfig):
 
     batch_attention_in: str = option(
         ENCODER,
-        f"{WHERE} (Table 7); in the decoder, as printed, it reads the target that is to be predicted",
+        f"{WHERE} (Table 7); in the decoder, as printed, it reads the target that is to be "
+        "predicted",
         SIDES,
     )
 
 
 class FlatBatchAttention(nn.Module):
-    """FBA and NCG: the current sentences of a batch, end to end in their order, attend to each other.
+    """FBA and NCG: the current sentences of a batch, end to end in their order, attend to each
+    other.
 
     Args:
         cfg: the model's configuration.
@@ -84,8 +91,11 @@ class FlatBatchAttention(nn.Module):
         self.gate = None if cfg.context_gate == IDENTITY else Linear(channels, channels)
         self.threshold = cfg.gate_threshold if cfg.context_gate == DISCRETE else None
 
-    def forward(self, x: Tensor, layout: Ragged, engine: Callable[[Reach], Pattern], causal: bool) -> Tensor:
-        """Compute x (N, channels) of the batch -> (N, channels); tokens of local context stay as they are.
+    def forward(
+        self, x: Tensor, layout: Ragged, engine: Callable[[Reach], Pattern], causal: bool
+    ) -> Tensor:
+        """Compute x (N, channels) of the batch -> (N, channels); tokens of local context stay as
+        they are.
 
         ``causal``: in the decoder no token sees later tokens in the order of the sentences.
         """
@@ -109,7 +119,8 @@ class FlatBatchAttention(nn.Module):
 
 
 class AttentionBetweenInstances(nn.Module):
-    """ABD: the means of a batch's instances attend to each other; each result is added to its instance's tokens.
+    """ABD: the means of a batch's instances attend to each other; each result is added to its
+    instance's tokens.
 
     Arguments are those of ``FlatBatchAttention``.
     """
@@ -118,8 +129,11 @@ class AttentionBetweenInstances(nn.Module):
         super().__init__()
         self.attention = attention_of(cfg, side)
 
-    def forward(self, x: Tensor, layout: Ragged, engine: Callable[[Reach], Pattern], causal: bool) -> Tensor:
-        """Compute x (N, channels) -> (N, channels). It is never causal, whatever ``causal`` is: Eq. 11 has no mask.
+    def forward(
+        self, x: Tensor, layout: Ragged, engine: Callable[[Reach], Pattern], causal: bool
+    ) -> Tensor:
+        """Compute x (N, channels) -> (N, channels). It is never causal, whatever ``causal`` is: Eq.
+        11 has no mask.
 
         A mean contains all of an instance's tokens, so in the decoder each token sees later ones.
         """
@@ -143,7 +157,9 @@ def current_tokens(layout: Ragged) -> np.ndarray:
 
 
 def mean_by_document(x: Tensor, layout: Ragged) -> Tensor:
-    """Average x (N, channels) -> (batch, channels), over the real tokens of each document; zero without any."""
+    """Average x (N, channels) -> (batch, channels), over the real tokens of each document; zero
+    without any.
+    """
     lengths = on_device(np.maximum(layout.doc_lengths, 1), layout.device)
     return layout.pad(x).sum(dim=1) / lengths.to(x.dtype).unsqueeze(1)
 
@@ -151,8 +167,8 @@ def mean_by_document(x: Tensor, layout: Ragged) -> Tensor:
 class BatchFront(nn.Module):
     """Sentence numbers, attention across the batch, norm; each side of a model has its own.
 
-    A side without such attention has the norm, too, so that models with and without it differ in nothing else (our
-    choice).
+    A side without such attention has the norm, too, so that models with and without it differ in
+    nothing else (our choice).
 
     Args:
         cfg: the model's configuration; if it has gates the attention is DocFlat's, else ABD's.
@@ -171,12 +187,18 @@ class BatchFront(nn.Module):
 class FrontEmbedding(DocumentEmbedding):
     """A mixin for encoder and decoder; all instances that they receive form the batch."""
 
-    def __init__(self, cfg: BatchAttentionConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks):
+    def __init__(
+        self, cfg: BatchAttentionConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks
+    ):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.batch_front = BatchFront(cfg, self.side)
 
-    def embed_batch(self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]) -> Tensor:
-        """Embed as other models do; dropout follows the norm, as in embeddings with a norm (our choice)."""
+    def embed_batch(
+        self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]
+    ) -> Tensor:
+        """Embed as other models do; dropout follows the norm, as in embeddings with a norm (our
+        choice).
+        """
         front, x = self.batch_front, self.numbered(tokens, layout, per_document)
         # What decoding begins with is local context, which does not read the batch.
         if front.across is not None and (layout.whole or layout.batch_keys is not None):
@@ -185,10 +207,19 @@ class FrontEmbedding(DocumentEmbedding):
         return dropout(x, self.cfg.dropout) if self.training else x
 
     def numbered(self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]) -> Tensor:
-        """Embed tokens with positions, with the number of its sentence instead of every ``<s>`` -> (N, channels)."""
-        x, numbers, begins = self.words(layout.pack(tokens)), self.batch_front.numbers, layout.begins
+        """Embed tokens with positions, with the number of its sentence instead of every ``<s>`` ->
+        (N, channels).
+        """
+        x, numbers, begins = (
+            self.words(layout.pack(tokens)),
+            self.batch_front.numbers,
+            layout.begins,
+        )
         if numbers is not None and len(begins):
-            doc, tag = on_device(layout.doc[begins], x.device), on_device(layout.tag[begins], x.device)
+            doc, tag = (
+                on_device(layout.doc[begins], x.device),
+                on_device(layout.tag[begins], x.device),
+            )
             number = per_document[FIRST_SENTENCE].index_select(0, doc) + tag - 1
             x = x.index_copy(0, on_device(begins, x.device), numbers(number, x.dtype).to(x.dtype))
         return self.add_positions(x, layout.offset, layout.length)
@@ -206,7 +237,8 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
     ) -> dict[str, list]:
         """Encode as ``DocumentEncoder.forward``.
 
-        ``first_sentence`` (batch,) int64: the number of each instance's first sentence in its document, on both sides;
+        ``first_sentence`` (batch,) int64: the number of each instance's first sentence in its
+        document, on both sides;
         None: all begin their documents.
         """
         first = first_sentences(first_sentence, len(src_tokens), src_tokens.device)
@@ -219,8 +251,8 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
 class FrontDecoder(FrontEmbedding, DocumentDecoder):
     """Decoder of pseudo-documents. Arguments are those of ``DocumentDecoder``.
 
-    If it reads the batch, the documents of a memory are decoded together (``step.py``): they must be the sentences of
-    a batch.
+    If it reads the batch, the documents of a memory are decoded together (``step.py``): they must
+    be the sentences of a batch.
     """
 
     def batch_keys(self, memory: Memory, beam: int) -> BatchKeys | None:
@@ -251,10 +283,14 @@ class DocFlatModel(BatchAttentionModel):
 
 @register("abd", AbdConfig)
 class AbdModel(BatchAttentionModel):
-    """Attention between the means of instances (Kossen et al. 2021); in the decoder, of whole targets."""
+    """Attention between the means of instances (Kossen et al. 2021); in the decoder, of whole
+    targets.
+    """
 
     @classmethod
     def needs_of(cls, cfg: AbdConfig) -> Needs:
-        """Require, in the decoder, also tokens that are to be predicted: a mean contains a whole target (Eq. 11)."""
+        """Require, in the decoder, also tokens that are to be predicted: a mean contains a whole
+        target (Eq. 11).
+        """
         needs = super().needs_of(cfg)
         return replace(needs, contexts=True, future=needs.targets)

@@ -1,4 +1,5 @@
-"""Mini-batch embedding (Morishita et al. 2021): the mean of a part of a document, in addition to the words.
+"""Mini-batch embedding (Morishita et al. 2021): the mean of a part of a document, in addition to
+the words.
 
 Instances and batches are those of ``docflat``. The paper's classifier of batches is left out.
 """
@@ -29,7 +30,9 @@ class MbeConfig(DocumentModelConfig):
 
     batch_vector_in: str = option(BOTH_SIDES, "which sides see the vector of the batch", SIDES)
     doc_encoder_layer_norm: bool = option(
-        False, "layer norm over the encoder's words and vector, before its layers, as in the authors' scripts"
+        False,
+        "layer norm over the encoder's words and vector, before its layers, as in the authors' "
+        "scripts",
     )
     doc_decoder_layer_norm: bool = option(False, "the same over the decoder's vector and words")
 
@@ -38,55 +41,75 @@ VECTOR = "batch_vector"  # a memory's tensor of its documents' batch vectors
 
 
 class BatchVector(LayerStack):
-    """One more encoder layer, then the mean over the tokens of each instance and the mean over instances."""
+    """One more encoder layer, then the mean over the tokens of each instance and the mean over
+    instances.
+    """
 
     def __init__(self, cfg: MbeConfig):
         super().__init__()
         self.init_layers(cfg, "encoder", [(AttentionBlock("self_attn", WHOLE),)])
 
     def forward(self, x: Tensor, layout: Ragged) -> Tensor:
-        """Compute the vector (batch, channels) from embeddings (N, channels) of a batch's sources."""
+        """Compute the vector (batch, channels) from embeddings (N, channels) of a batch's
+        sources.
+        """
         means = mean_by_document(self.run_layers(x, self.view(layout)), layout)
         vector = means.sum(dim=0, keepdim=True) / len(means)
-        vector = dropout(vector, self.cfg.dropout) if self.training else vector  # the same for all instances
+        vector = (
+            dropout(vector, self.cfg.dropout) if self.training else vector
+        )  # the same for all instances
         return vector.expand(layout.batch, -1)
 
 
 class VectorEncoder(DocumentEncoder):
     """Encoder of instances, followed by the vector of their batch, which has no position.
 
-    Arguments are those of ``DocumentEncoder``. The result has one more token a document, unless only the decoder sees
-    the vector.
+    Arguments are those of ``DocumentEncoder``. The result has one more token a document, unless
+    only the decoder sees the vector.
     """
 
     def __init__(self, cfg: MbeConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.batch_vector = BatchVector(cfg)
-        self.batch_vector_norm = nn.LayerNorm(cfg.encoder_embed_dim) if cfg.doc_encoder_layer_norm else None
+        self.batch_vector_norm = (
+            nn.LayerNorm(cfg.encoder_embed_dim) if cfg.doc_encoder_layer_norm else None
+        )
 
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused
+    ) -> dict[str, list]:
         """Encode as ``DocumentEncoder.forward``."""
         with self.autocast():
             layout = self.layout(src_tokens)
             x = self.embed_batch(src_tokens, layout, {})
             vectors = self.batch_vector(x, layout)
             if self.cfg.batch_vector_in != DECODER:
-                src_tokens = torch.cat([src_tokens, src_tokens.new_full((len(src_tokens), 1), self.eos)], dim=1)
+                src_tokens = torch.cat(
+                    [src_tokens, src_tokens.new_full((len(src_tokens), 1), self.eos)], dim=1
+                )
                 layout, shorter = self.layout(src_tokens), layout
-                x = layout.pack(torch.cat([shorter.pad(x), vectors.to(x.dtype).unsqueeze(1)], dim=1))
+                x = layout.pack(
+                    torch.cat([shorter.pad(x), vectors.to(x.dtype).unsqueeze(1)], dim=1)
+                )
             x = x if self.batch_vector_norm is None else self.batch_vector_norm(x)
             x = self.run_layers(x, self.view(layout))
             return self.output(layout, x, {VECTOR: vectors})
 
 
 class VectorDecoder(DocumentDecoder):
-    """Decoder of instances after the vector of their batch, which has no position; nothing is predicted from it."""
+    """Decoder of instances after the vector of their batch, which has no position; nothing is
+    predicted from it.
+    """
 
     def __init__(self, cfg: MbeConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
-        self.batch_vector_norm = nn.LayerNorm(cfg.decoder_embed_dim) if cfg.doc_decoder_layer_norm else None
+        self.batch_vector_norm = (
+            nn.LayerNorm(cfg.decoder_embed_dim) if cfg.doc_decoder_layer_norm else None
+        )
 
-    def embed_batch(self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]) -> Tensor:
+    def embed_batch(
+        self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]
+    ) -> Tensor:
         """Embed as other decoders do, then normalise as the vector."""
         x = super().embed_batch(tokens, layout, per_document)
         return x if self.batch_vector_norm is None else self.batch_vector_norm(x)

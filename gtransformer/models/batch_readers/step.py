@@ -1,10 +1,11 @@
 """Decoding for decoders that read the other sentences of their batch.
 
-The sentences of a batch are decoded in parallel, one token of each at a time. Flat-batch attention sees the sentence's
-own prefix. Of each earlier sentence of the batch it sees the translation, if it is complete, else the best hypothesis
-at the same step. It sees nothing of later sentences. States are never recomputed, even if another hypothesis of an
-earlier sentence becomes the best. (Wu et al. 2023, section 3.5, say "partially translated"; the rest is our choice.)
-With one hypothesis a sentence the mask lets token t of sentence i see token s of sentence j if j <= i and s <= t.
+The sentences of a batch are decoded in parallel, one token of each at a time. Flat-batch attention
+sees the sentence's own prefix. Of each earlier sentence of the batch it sees the translation, if it
+is complete, else the best hypothesis at the same step. It sees nothing of later sentences. States
+are never recomputed, even if another hypothesis of an earlier sentence becomes the best. (Wu et al.
+2023, section 3.5, say "partially translated"; the rest is our choice.) With one hypothesis a
+sentence the mask lets token t of sentence i see token s of sentence j if j <= i and s <= t.
 """
 
 from __future__ import annotations
@@ -38,27 +39,39 @@ class BatchKeys:
     def __init__(self, decoder, memory: Memory, beam: int):
         self.decoder, self.memory, self.beam = decoder, memory, beam
         self.own: OwnKeys | None = None
-        self.begins: dict[int, tuple[int, int]] = {}  # by sentence: position and tag of the <s> that opened it
+        self.begins: dict[
+            int, tuple[int, int]
+        ] = {}  # by sentence: position and tag of the <s> that opened it
         # By sentence: keys and values of its translation, (2, heads, tokens, dim).
         self.translated: dict[int, Tensor] = {}
 
     def advance(self, newest: NewestTokens) -> None:
-        """Go to the newest token of every hypothesis; sentences before the last of each instance must be forced."""
+        """Go to the newest token of every hypothesis; sentences before the last of each instance
+        must be forced.
+        """
         self.queries, self.sentences = newest, newest.doc[:: self.beam]
         if self.own is None:
             self.own = OwnKeys(len(self.sentences), self.beam, newest.device)
-            begins = zip(newest.position[:: self.beam].tolist(), newest.tag[:: self.beam].tolist(), strict=True)
+            begins = zip(
+                newest.position[:: self.beam].tolist(),
+                newest.tag[:: self.beam].tolist(),
+                strict=True,
+            )
             self.begins = dict(zip(self.sentences.tolist(), begins, strict=True))
         self.own.add(newest.tag)
 
     def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> tuple:
-        """Store keys and values of the newest tokens; return those of own tokens, and those of other sentences."""
+        """Store keys and values of the newest tokens; return those of own tokens, and those of
+        other sentences.
+        """
         own = self.own.append(module, *module.keys_and_values(states, self.queries.tag))
         return own, self._others(own)
 
-    def attend(self, q: Tensor, k: Tensor, v: tuple, dropout: float, relative: Tensor | None = None) -> Tensor:
-        """Attend with q (hypotheses, heads, dim) -> (hypotheses, channels), to own tokens and those of earlier
-        sentences; k and v are those of ``keys_and_values``.
+    def attend(
+        self, q: Tensor, k: Tensor, v: tuple, dropout: float, relative: Tensor | None = None
+    ) -> Tensor:
+        """Attend with q (hypotheses, heads, dim) -> (hypotheses, channels), to own tokens and those
+        of earlier sentences; k and v are those of ``keys_and_values``.
         """
         q = scaled(by_group(q, self.beam))
         (keys, values), (others, of) = k.flatten(3, 4), v
@@ -72,24 +85,37 @@ class BatchKeys:
         return by_hypothesis(found).flatten(1)
 
     def _others(self, own: Tensor) -> tuple[Tensor, np.ndarray]:
-        """Return keys and values (2, heads, n, dim) that other sentences may read, and the sentence (n,) of each.
+        """Return keys and values (2, heads, n, dim) that other sentences may read, and the sentence
+        (n,) of each.
 
         These are translations, or best hypotheses, of the sentences before the last unfinished one.
         """
         last = int(self.sentences.max(initial=0))
         parts = {number: sides for number, sides in self.translated.items() if number < last}
-        best = self.own.of_first(own, len(self.own)).unflatten(1, (len(self.sentences), -1)).transpose(2, 3)
-        parts |= {number: best[:, group] for group, number in enumerate(self.sentences[:-1].tolist())}
-        of = np.repeat(np.array(list(parts), dtype=np.int64), [sides.shape[2] for sides in parts.values()])
+        best = (
+            self.own.of_first(own, len(self.own))
+            .unflatten(1, (len(self.sentences), -1))
+            .transpose(2, 3)
+        )
+        parts |= {
+            number: best[:, group] for group, number in enumerate(self.sentences[:-1].tolist())
+        }
+        of = np.repeat(
+            np.array(list(parts), dtype=np.int64), [sides.shape[2] for sides in parts.values()]
+        )
         return torch.cat([best[:, 0, :, :0], *parts.values()], dim=2), of
 
     def reorder(self, order: np.ndarray, groups: np.ndarray) -> None:
-        """Continue hypothesis ``order[i]`` as hypothesis i; these are of the old groups ``groups``."""
+        """Continue hypothesis ``order[i]`` as hypothesis i; these are of the old groups
+        ``groups``.
+        """
         if self.own is not None:
             self.own.reorder(order, groups)
 
     def finish(self, sentence: int, tokens: Tensor) -> None:
-        """Store the keys and values of a translation; ``tokens`` (n,) int64 after the given ``<s>``."""
+        """Store the keys and values of a translation; ``tokens`` (n,) int64 after the given
+        ``<s>``.
+        """
         begin, tag = self.begins[sentence]
         tokens = torch.cat([tokens.new_tensor([self.decoder.bos]), tokens])
         within = np.arange(len(tokens))

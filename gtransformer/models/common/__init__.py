@@ -1,1 +1,3 @@
-"""What all document models share: embeddings, layers that declare their attention, encoder, decoder and decoding."""
+"""What all document models share: embeddings, layers that declare their attention, encoder, decoder
+and decoding.
+"""

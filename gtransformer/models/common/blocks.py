@@ -1,7 +1,9 @@
-"""Declarations of a layer's attention: which keys, how far each query sees, how two attentions are joined.
+"""Declarations of a layer's attention: which keys, how far each query sees, how two attentions are
+joined.
 
-A ``Scope`` is a rule; a ``Reach`` (modules/reach.py) is its result for the documents of a batch. The full pass asks for
-the reach of all tokens. Decoding asks for that of all prefixes, and uses what it says of the newest tokens.
+A ``Scope`` is a rule; a ``Reach`` (modules/reach.py) is its result for the documents of a batch.
+The full pass asks for the reach of all tokens. Decoding asks for that of all prefixes, and uses
+what it says of the newest tokens.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from gtransformer.modules.reach import Reach, by_document, by_sentence
 
 @dataclass(frozen=True)
 class Scope:
-    """A rule of who sees whom; equal ones share their patterns. Each kind has a ``name`` for analyses and logs."""
+    """A rule of who sees whom; equal ones share their patterns. Each kind has a ``name`` for
+    analyses and logs.
+    """
 
     name = ""
     pairs_sentences = True  # whether a query sees the memory's sentence with the same number
@@ -24,7 +28,8 @@ class Scope:
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
         """Apply the rule to the documents of a batch; ``causal``: no query sees later keys.
 
-        ``queries.whole`` is False for prefixes in decoding. What a query sees must not depend on later queries then.
+        ``queries.whole`` is False for prefixes in decoding. What a query sees must not depend on
+        later queries then.
         """
         raise NotImplementedError
 
@@ -48,18 +53,25 @@ class ByDocument(Scope):
 
 @dataclass(frozen=True)
 class AttentionBlock:
-    """One attention block of a layer, with residual and norm. In self-attention of a decoder no query sees later keys.
+    """One attention block of a layer, with residual and norm. In self-attention of a decoder no
+    query sees later keys.
 
     Attributes:
-        name: its parameters are ``{name}_local``, ``{name}_global``, ``{name}_gate``, ``{name}_layer_norm``.
-        scopes: for each attention module (one, or two joined by the gate of Eq. 10) its scopes; the results of several
-            scopes are concatenated before the module's output projection.
-        memory: whose states are the keys: None for the layer's own (self-attention), or the name of a memory.
-        relative: positions relative to the query, learned up to this distance (Shaw et al. 2018); None: none.
-        gated: a gate replaces the residual connection around the block, of one module (Zhang et al. 2018, Eq. 21).
-        numbered: modules that see whole documents only receive the numbers of sentences (``SentenceNumbers``).
+        name: its parameters are ``{name}_local``, ``{name}_global``, ``{name}_gate``,
+            ``{name}_layer_norm``.
+        scopes: for each attention module (one, or two joined by the gate of Eq. 10) its scopes; the
+            results of several scopes are concatenated before the module's output projection.
+        memory: whose states are the keys: None for the layer's own (self-attention), or the name of
+            a memory.
+        relative: positions relative to the query, learned up to this distance (Shaw et al. 2018);
+            None: none.
+        gated: a gate replaces the residual connection around the block, of one module (Zhang et al.
+            2018, Eq. 21).
+        numbered: modules that see whole documents only receive the numbers of sentences
+            (``SentenceNumbers``).
         gate_bias: initial bias of the gate of Eq. 10.
-        recurrent: an SSRU (``modules/ssru.py``) replaces the first attention module, within its scope.
+        recurrent: an SSRU (``modules/ssru.py``) replaces the first attention module, within its
+            scope.
     """
 
     name: str

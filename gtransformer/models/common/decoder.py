@@ -1,4 +1,6 @@
-"""The decoder of documents: embeddings, the declared layers, output layer; and the start of decoding."""
+"""The decoder of documents: embeddings, the declared layers, output layer; and the start of
+decoding.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,19 @@ from gtransformer.modules.ragged import Memory, Ragged
 
 
 class DocumentDecoder(DocumentEmbedding):
-    """Decoder of whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Decoder" and 4.2).
+    """Decoder of whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Decoder" and
+    4.2).
 
-    Decoding calls ``embed_batch``, the layers and ``output_layer`` with the newest token of every hypothesis. So a
-    token may depend on others by attention alone, and on what ``state_before`` returns. ``forward`` and
+    Decoding calls ``embed_batch``, the layers and ``output_layer`` with the newest token of every
+    hypothesis. So a token may depend on others by attention alone, and on what ``state_before``
+    returns. ``forward`` and
     ``extract_ragged`` are for full passes: what a system computes otherwise must be in those three.
     """
 
     side = "decoder"
-    copies: list[DocumentDecoder] | None = None  # the copy for decoding, once it is made; None: weights may change
+    copies: list[DocumentDecoder] | None = (
+        None  # the copy for decoding, once it is made; None: weights may change
+    )
 
     def __init__(
         self,
@@ -37,9 +43,14 @@ class DocumentDecoder(DocumentEmbedding):
         blocks: Sequence[tuple[AttentionBlock, ...]],
     ):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
-        self.output_projection = Linear(cfg.decoder_embed_dim, len(dictionary), bias=cfg.output_bias)
+        self.output_projection = Linear(
+            cfg.decoder_embed_dim, len(dictionary), bias=cfg.output_bias
+        )
         last = getattr(cfg, "output_words", None) or len(dictionary)
-        self.predictable = getattr(cfg, "first_output_word", None) or 0, last  # entries of the dictionary
+        self.predictable = (
+            getattr(cfg, "first_output_word", None) or 0,
+            last,
+        )  # entries of the dictionary
         self.predicts_some = self.predictable != (0, len(dictionary))  # and not all
         if cfg.share_decoder_input_output_embed or cfg.share_all_embeddings:
             self.output_projection.weight = embed_tokens.weight
@@ -63,11 +74,13 @@ class DocumentDecoder(DocumentEmbedding):
             prev_output_tokens: (batch, length) int64, padded on either side.
             encoder_out: the encoder's output.
             features_only: top states instead of logits.
-            ragged: top states of the real tokens only, (tokens, channels), and their ``layout`` among the extras.
+            ragged: top states of the real tokens only, (tokens, channels), and their ``layout``
+                among the extras.
             layout: of the tokens, if already made.
 
         Returns:
-            logits (batch, length, vocabulary), zero at padding; and a dictionary whose ``attn`` is [None].
+            logits (batch, length, vocabulary), zero at padding; and a dictionary whose ``attn`` is
+            [None].
         """
         memory: Memory = encoder_out["memory"][0]
         with self.autocast():
@@ -78,14 +91,23 @@ class DocumentDecoder(DocumentEmbedding):
             return layout.pad(x if features_only else self.output_layer(x)), {"attn": [None]}
 
     def words(self, tokens: Tensor) -> Tensor:
-        """Embed words; with the mark ``end``, ``</s>`` is read instead of ``<s>``: fairseq's decoders begin with it."""
-        return super().words(tokens.masked_fill(tokens.eq(self.bos), self.eos) if self.marks == END_MARK else tokens)
+        """Embed words; with the mark ``end``, ``</s>`` is read instead of ``<s>``: fairseq's
+        decoders begin with it.
+        """
+        return super().words(
+            tokens.masked_fill(tokens.eq(self.bos), self.eos) if self.marks == END_MARK else tokens
+        )
 
     def extract_ragged(
         self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory, kind: Callable = View
     ) -> Tensor:
-        """Return the top states of all real tokens, (N, channels); ``kind`` makes the view (see ``view``)."""
-        x, before = self.embed_batch(prev_output_tokens, layout, memory.per_document), self.state_before(memory)
+        """Return the top states of all real tokens, (N, channels); ``kind`` makes the view (see
+        ``view``).
+        """
+        x, before = (
+            self.embed_batch(prev_output_tokens, layout, memory.per_document),
+            self.state_before(memory),
+        )
         if before is None:
             return self.run_layers(x, self.view(layout, memory.by_name(), kind))
         first = layout.tags.new_ones(layout.batch, 1)
@@ -97,7 +119,8 @@ class DocumentDecoder(DocumentEmbedding):
         return layout.pack(longer.pad(x)[:, 1:])
 
     def state_before(self, memory: Memory) -> Tensor | None:
-        """Return what precedes the words of every document in the layers, (documents, channels); None: nothing.
+        """Return what precedes the words of every document in the layers, (documents, channels);
+        None: nothing.
 
         It has no position, and nothing is predicted from it.
         """
@@ -105,19 +128,24 @@ class DocumentDecoder(DocumentEmbedding):
 
     def scopes(self, memory: str | None) -> set[Scope]:
         """Return all scopes of the layers' blocks with this memory."""
-        blocks = [block for layer in self.layers for block in layer.blocks if block.memory == memory]
+        blocks = [
+            block for layer in self.layers for block in layer.blocks if block.memory == memory
+        ]
         return {scope for block in blocks for scopes in block.scopes for scope in scopes}
 
     def independent_sentences(self, memory: Memory) -> bool:
-        """Return whether a sentence's states depend on no other sentence of the target, only on its number.
+        """Return whether a sentence's states depend on no other sentence of the target, only on its
+        number.
 
-        Then self-attention never leaves the sentence, positions restart there, and what is seen of the memory depends
-        on the number alone.
+        Then self-attention never leaves the sentence, positions restart there, and what is seen of
+        the memory depends on the number alone.
         """
         own = all(type(scope) is BySentence for scope in self.scopes(None))
         placed = self.restarts or self.embed_positions is None
         names = memory.by_name()
-        sources = all(type(scope) in (BySentence, ByDocument) for name in names for scope in self.scopes(name))
+        sources = all(
+            type(scope) in (BySentence, ByDocument) for name in names for scope in self.scopes(name)
+        )
         plain = type(self).embed_batch is DocumentEmbedding.embed_batch
         return own and placed and sources and plain
 
@@ -126,14 +154,17 @@ class DocumentDecoder(DocumentEmbedding):
         """Whether logits are what ``output_product`` says and nothing else."""
         layer = self.output_projection
         own = type(self).output_layer is DocumentDecoder.output_layer
-        return own and type(layer) is Linear and not (layer._forward_hooks or layer._forward_pre_hooks)
+        return (
+            own and type(layer) is Linear and not (layer._forward_hooks or layer._forward_pre_hooks)
+        )
 
     def output_product(self, features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Prepare top states (n, channels) and targets (n,) int64 for a loss whose logits are a plain product.
+        """Prepare top states (n, channels) and targets (n,) int64 for a loss whose logits are a
+        plain product.
 
         Returns:
-            states (n, inner), weights (words, inner) of the words that can be predicted, and targets among these. A
-            bias is one more column of the weights, with ones in the states.
+            states (n, inner), weights (words, inner) of the words that can be predicted, and
+            targets among these. A bias is one more column of the weights, with ones in the states.
         """
         first, last = self.predictable
         weight, bias = self.output_projection.weight[first:last], self.output_projection.bias
@@ -147,21 +178,29 @@ class DocumentDecoder(DocumentEmbedding):
         if not self.predicts_some:
             return logits
         (first, last), words = self.predictable, logits.shape[-1]
-        return torch.nn.functional.pad(logits[..., first:last], (first, words - last), value=-torch.inf)
+        return torch.nn.functional.pad(
+            logits[..., first:last], (first, words - last), value=-torch.inf
+        )
 
     def begin(self, memory: Memory, beam: int) -> CachedState:
-        """Return the state from which hypotheses are decoded token by token; arguments as of CachedState."""
+        """Return the state from which hypotheses are decoded token by token; arguments as of
+        CachedState.
+        """
         copies = [] if self.copies is None else self.copies
         if not copies:
             copies.append(decoding_copy(self, self._dtype()))
         return CachedState(copies[0], memory, beam)
 
     def batch_keys(self, memory: Memory, beam: int):
-        """Return the pattern of a decoder's attention to other documents of the batch at a step; None without such."""
+        """Return the pattern of a decoder's attention to other documents of the batch at a step;
+        None without such.
+        """
         return None
 
     def _dtype(self) -> torch.dtype | None:
-        """Return the type of products in decoding with ``--autocast``, if the device has instructions for it."""
+        """Return the type of products in decoding with ``--autocast``, if the device has
+        instructions for it.
+        """
         name, weights = str(self.cfg.autocast), self.embed_tokens.weight
         usable = name != "none" and weights.dtype == torch.float32
         if weights.device.type == "cpu":

@@ -12,7 +12,13 @@ from torch import Tensor, nn
 from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.group_tags import group_tags
 from gtransformer.models.common.blocks import AttentionBlock
-from gtransformer.models.common.config import BOTH_MARKS, DOCUMENT, SENTENCE, UNLIMITED_POSITIONS, DocumentModelConfig
+from gtransformer.models.common.config import (
+    BOTH_MARKS,
+    DOCUMENT,
+    SENTENCE,
+    UNLIMITED_POSITIONS,
+    DocumentModelConfig,
+)
 from gtransformer.models.common.layer import LayerStack
 from gtransformer.modules.kernels import dropout
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
@@ -28,8 +34,8 @@ class DocumentEmbedding(LayerStack):
         cfg: the model's configuration.
         dictionary: of the side, ending in the language symbols and ``<mask>``.
         embed_tokens: token embedding, (vocabulary, channels of the side).
-        blocks: the attention of each layer, lowest first; a decoder's block with a memory reads ``source``, or an extra
-            memory of the encoder's ``Memory``.
+        blocks: the attention of each layer, lowest first; a decoder's block with a memory reads
+            ``source``, or an extra memory of the encoder's ``Memory``.
     """
 
     side = ""
@@ -45,10 +51,14 @@ class DocumentEmbedding(LayerStack):
         self.dictionary = dictionary
         channels = embed_tokens.embedding_dim
         self.padding, self.bos, self.eos = dictionary.pad(), dictionary.bos(), dictionary.eos()
-        self.marks = str(getattr(cfg, "sentence_marks", BOTH_MARKS))  # what layers see of ``<s>`` and ``</s>``
+        self.marks = str(
+            getattr(cfg, "sentence_marks", BOTH_MARKS)
+        )  # what layers see of ``<s>`` and ``</s>``
         self.embed_tokens = embed_tokens
         self.restarts = str(getattr(cfg, "positions", DOCUMENT)) == SENTENCE  # at each sentence
-        self.longest = cfg.max_source_positions if self.side == "encoder" else cfg.max_target_positions
+        self.longest = (
+            cfg.max_source_positions if self.side == "encoder" else cfg.max_target_positions
+        )
         self.embed_scale = 1.0 if cfg.no_scale_embedding else math.sqrt(channels)
         if cfg.no_token_positional_embeddings:
             self.embed_positions = None
@@ -57,8 +67,12 @@ class DocumentEmbedding(LayerStack):
             self.embed_positions = LearnedPositions(table, channels, self.padding)
         else:
             self.embed_positions = SinusoidalPositions(channels, self.padding, str(cfg.sinusoids))
-        self.layernorm_embedding = nn.LayerNorm(channels, cfg.layer_norm_eps) if cfg.layernorm_embedding else None
-        self.register_buffer("version", torch.Tensor([3]))  # fairseq's and the release's checkpoints have it
+        self.layernorm_embedding = (
+            nn.LayerNorm(channels, cfg.layer_norm_eps) if cfg.layernorm_embedding else None
+        )
+        self.register_buffer(
+            "version", torch.Tensor([3])
+        )  # fairseq's and the release's checkpoints have it
         self.init_layers(cfg, self.side, blocks, cfg.encoder_embed_dim)
 
     def autocast(self) -> AbstractContextManager:
@@ -76,8 +90,12 @@ class DocumentEmbedding(LayerStack):
         """Return the ragged layout of a padded batch of tokens."""
         return Ragged(tokens.ne(self.padding), self.tags(tokens))
 
-    def embed_batch(self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]) -> Tensor:
-        """Return the first layer's input (N, channels) of (batch, length) tokens; ``per_document`` as in ``Memory``."""
+    def embed_batch(
+        self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]
+    ) -> Tensor:
+        """Return the first layer's input (N, channels) of (batch, length) tokens; ``per_document``
+        as in ``Memory``.
+        """
         return self.embed(layout.pack(tokens), *self.token_positions(layout))
 
     def token_positions(self, layout: Ragged) -> tuple[Tensor, int]:
@@ -87,7 +105,9 @@ class DocumentEmbedding(LayerStack):
         return on_device(layout.within, layout.device), int(layout.within.max(initial=-1)) + 1
 
     def embed(self, tokens: Tensor, offset: Tensor, longest: int) -> Tensor:
-        """Embed tokens (n,) at positions offset (n,), all below ``longest`` -> (n, channels) with dropout."""
+        """Embed tokens (n,) at positions offset (n,), all below ``longest`` -> (n, channels) with
+        dropout.
+        """
         x = self.add_positions(self.words(tokens), offset, longest)
         return dropout(x, self.cfg.dropout) if self.training else x
 
@@ -95,8 +115,12 @@ class DocumentEmbedding(LayerStack):
         """Embed tokens (n,) -> (n, channels), scaled, without positions."""
         return self.embed_scale * self.embed_tokens(tokens)
 
-    def add_positions(self, x: Tensor, offset: Tensor, longest: int, more: Tensor | None = None) -> Tensor:
-        """Add positions and ``more`` (n, channels) to x (n, channels), then normalise, each if there is such."""
+    def add_positions(
+        self, x: Tensor, offset: Tensor, longest: int, more: Tensor | None = None
+    ) -> Tensor:
+        """Add positions and ``more`` (n, channels) to x (n, channels), then normalise, each if
+        there is such.
+        """
         if self.embed_positions is not None:
             x = x + self.embed_positions(offset, longest).to(x.dtype)
         if more is not None:
@@ -106,14 +130,20 @@ class DocumentEmbedding(LayerStack):
         return x
 
     def max_positions(self) -> int:
-        """Return the longest document in tokens for fairseq: at most ``--max-source-positions`` and so on."""
+        """Return the longest document in tokens for fairseq: at most ``--max-source-positions`` and
+        so on.
+        """
         return self.positions() if self.restarts else min(self.longest, self.positions())
 
     def positions(self) -> int:
-        """Return the number of positions for a document; it is unlimited if positions restart at each sentence."""
+        """Return the number of positions for a document; it is unlimited if positions restart at
+        each sentence.
+        """
         return UNLIMITED_POSITIONS if self.restarts else self.sentence_positions()
 
     def sentence_positions(self) -> int:
-        """Return the number of positions for a sentence: without learned positions it is unlimited."""
+        """Return the number of positions for a sentence: without learned positions it is
+        unlimited.
+        """
         table = self.embed_positions
         return table.positions if isinstance(table, LearnedPositions) else UNLIMITED_POSITIONS

@@ -1,4 +1,6 @@
-"""A layer of encoder or decoder, its declared attention blocks and feed-forward; stacks of layers."""
+"""A layer of encoder or decoder, its declared attention blocks and feed-forward; stacks of
+layers.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from gtransformer.modules.ssru import Recurrence, Ssru
 
 
 class View:
-    """The layouts and memories of one pass over a batch, for the blocks of all layers: each pattern is made once.
+    """The layouts and memories of one pass over a batch, for the blocks of all layers: each pattern
+    is made once.
 
     Decoding has a view of its own (decoding/view.py), so that layers are written once.
 
@@ -32,7 +35,13 @@ class View:
         causal: whether no query of self-attention sees later keys.
     """
 
-    def __init__(self, engine: Callable[[Reach], Pattern], layout: Ragged, memories: dict[str, Memory], causal: bool):
+    def __init__(
+        self,
+        engine: Callable[[Reach], Pattern],
+        layout: Ragged,
+        memories: dict[str, Memory],
+        causal: bool,
+    ):
         self.engine, self.layout, self.memories, self.causal = engine, layout, memories, causal
         self._patterns: dict[tuple[Scope, str | None], Pattern] = {}
         self._recurrences: dict[Scope, Recurrence] = {}
@@ -43,7 +52,9 @@ class View:
         if wanted not in self._patterns:
             own = block.memory is None
             keys = self.layout if own else self.memories[block.memory].layout
-            self._patterns[wanted] = self.engine(scope.reach(self.layout, keys, self.causal and own))
+            self._patterns[wanted] = self.engine(
+                scope.reach(self.layout, keys, self.causal and own)
+            )
         return self._patterns[wanted]
 
     def recurrence(self, scope: Scope) -> Recurrence:
@@ -53,12 +64,15 @@ class View:
             first = np.zeros(self.layout.total, dtype=bool)
             first[begins[begins < self.layout.total]] = True
             longest = np.diff(np.flatnonzero(first), append=self.layout.total).max(initial=1)
-            self._recurrences[scope] = Recurrence(on_device(first, self.layout.device), int(longest))
+            self._recurrences[scope] = Recurrence(
+                on_device(first, self.layout.device), int(longest)
+            )
         return self._recurrences[scope]
 
 
 class Layer(nn.Module):
-    """Attention blocks and a feed-forward block, each with residual and norm (Vaswani et al. 2017, section 3.1).
+    """Attention blocks and a feed-forward block, each with residual and norm (Vaswani et al. 2017,
+    section 3.1).
 
     Args:
         cfg: the model's configuration.
@@ -76,7 +90,10 @@ class Layer(nn.Module):
     ):
         super().__init__()
         self.blocks = blocks
-        channels, ffn_channels = getattr(cfg, f"{side}_embed_dim"), getattr(cfg, f"{side}_ffn_embed_dim")
+        channels, ffn_channels = (
+            getattr(cfg, f"{side}_embed_dim"),
+            getattr(cfg, f"{side}_ffn_embed_dim"),
+        )
         self.norm_before = getattr(cfg, f"{side}_normalize_before")
         self.dropout, self.activation_dropout = cfg.dropout, cfg.activation_dropout
         self.activation = ACTIVATIONS[cfg.activation_fn]
@@ -92,7 +109,13 @@ class Layer(nn.Module):
                     continue
                 numbered = block.numbered and scopes == (ByDocument(),)
                 module = MultiheadAttention(
-                    channels, heads, cfg.attention_dropout, keys, len(scopes), block.relative, numbered
+                    channels,
+                    heads,
+                    cfg.attention_dropout,
+                    keys,
+                    len(scopes),
+                    block.relative,
+                    numbered,
                 )
                 self.add_module(name, module)
             if block.gate is not None:
@@ -116,7 +139,9 @@ class Layer(nn.Module):
         return x if self.norm_before else self.final_layer_norm(x)
 
     def attend(self, block: AttentionBlock, h: Tensor, view: View) -> Tensor:
-        """Compute a block's attention, without residual and norm; with a gate, Eq. 10 of Bao et al. (2021)."""
+        """Compute a block's attention, without residual and norm; with a gate, Eq. 10 of Bao et al.
+        (2021).
+        """
         keys = h if block.memory is None else view.memories[block.memory].states
         found = []
         for name, scopes in zip(block.modules, block.scopes, strict=True):
@@ -130,7 +155,9 @@ class Layer(nn.Module):
         return mixed(getattr(self, block.gate)(torch.cat(found, dim=-1)), *found)
 
     def feed_forward(self, h: Tensor) -> Tensor:
-        """Compute the position-wise block without residual and norm, (..., channels) -> (..., channels)."""
+        """Compute the position-wise block without residual and norm, (..., channels) -> (...,
+        channels).
+        """
         h = self.activation(self.fc1(h))
         return self.fc2(dropout(h, self.activation_dropout) if self.training else h)
 
@@ -141,8 +168,8 @@ class Layer(nn.Module):
     def mix(self, x: Tensor, found: Tensor, gate: Tensor) -> Tensor:
         """Return Eq. 21 of Zhang et al. (2018), lambda H + (1 - lambda) C, without dropout on C.
 
-        If norms precede the blocks, the state is mixed, and the gate reads what attention reads (our choice; the paper
-        has norms after the blocks).
+        If norms precede the blocks, the state is mixed, and the gate reads what attention reads
+        (our choice; the paper has norms after the blocks).
         """
         return torch.lerp(found.to(x.dtype), x, gate.to(x.dtype))
 
@@ -159,14 +186,22 @@ class LayerStack(nn.Module):
         blocks: Iterable[tuple[AttentionBlock, ...]],
         memory_channels: int | None = None,
     ) -> None:
-        """Make the layers with these blocks each, lowest first; the other arguments are those of ``Layer``."""
+        """Make the layers with these blocks each, lowest first; the other arguments are those of
+        ``Layer``.
+        """
         self.cfg, self.causal = cfg, side == "decoder"
         self.layers = nn.ModuleList(Layer(cfg, side, own, memory_channels) for own in blocks)
         before = getattr(cfg, f"{side}_normalize_before")
-        self.layer_norm = nn.LayerNorm(getattr(cfg, f"{side}_embed_dim"), cfg.layer_norm_eps) if before else None
+        self.layer_norm = (
+            nn.LayerNorm(getattr(cfg, f"{side}_embed_dim"), cfg.layer_norm_eps) if before else None
+        )
 
-    def view(self, layout: Ragged, memories: dict[str, Memory] | None = None, kind: Callable = View) -> View:
-        """Return the view of one pass over queries of this layout; ``kind`` makes it, with the arguments of View."""
+    def view(
+        self, layout: Ragged, memories: dict[str, Memory] | None = None, kind: Callable = View
+    ) -> View:
+        """Return the view of one pass over queries of this layout; ``kind`` makes it, with the
+        arguments of View.
+        """
         return kind(self.engine, layout, memories or {}, self.causal)
 
     def run_layers(self, x: Tensor, view: View) -> Tensor:

@@ -1,4 +1,6 @@
-"""The base of all document models, encoder and decoder over whole documents, and the table of the systems."""
+"""The base of all document models, encoder and decoder over whole documents, and the table of the
+systems.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,15 @@ class Needs:
     """A model's requirements for batches, and the inputs that an instance's result depends on.
 
     Attributes:
-        last_sentence_only: it translates only the last sentence of its source; those before it are context.
-        batch: the result of an instance depends on the others of its batch. So these must be consecutive sentences of a
-            document.
-        sources, targets, contexts: whether it depends on the others' sources; on their targets; on their contexts, not
-            on their current sentences alone.
+        last_sentence_only: it translates only the last sentence of its source; those before it are
+            context.
+        batch: the result of an instance depends on the others of its batch. So these must be
+            consecutive sentences of a document.
+        sources, targets, contexts: whether it depends on the others' sources; on their targets; on
+            their contexts, not on their current sentences alone.
         future: it depends on parts that do not exist yet while they are translated.
-        numbers: its encoder takes the numbers that sentences have in their document (``data.batch_fields``).
+        numbers: its encoder takes the numbers that sentences have in their document
+            (``data.batch_fields``).
     """
 
     last_sentence_only: bool = False
@@ -46,23 +50,29 @@ def needs_of(model: nn.Module) -> Needs:
 
 
 def prefix_of(model: nn.Module, dictionary: Vocabulary) -> int | None:
-    """Return the index of the word that a model's target sentences begin with; None if there is none.
+    """Return the index of the word that a model's target sentences begin with; None if there is
+    none.
 
     Raises UserError if the dictionary lacks it.
     """
     word = getattr(getattr(model, "cfg", None), "target_prefix", None)
     index = None if word is None else dictionary.index(word)
     if index == dictionary.unk():
-        raise UserError(f"--target-prefix {word}: the target dictionary lacks it; prepare the data with the model's")
+        raise UserError(
+            f"--target-prefix {word}: the target dictionary lacks it; prepare the data with the "
+            "model's"
+        )
     return index
 
 
 class DocumentModel(nn.Module):
-    """Encoder-decoder over whole documents; a system declares the blocks of its layers, lowest first.
+    """Encoder-decoder over whole documents; a system declares the blocks of its layers, lowest
+    first.
 
     Attributes:
         system, config_class: its name and its dataclass of options, set by ``register``.
-        has_sizes: whether it has the sizes of all systems (mini to large) on fairseq's command line.
+        has_sizes: whether it has the sizes of all systems (mini to large) on fairseq's command
+            line.
         needs: its requirements for batches.
     """
 
@@ -72,7 +82,9 @@ class DocumentModel(nn.Module):
     encoder_class = DocumentEncoder
     decoder_class = DocumentDecoder
 
-    def __init__(self, cfg: DocumentModelConfig, encoder: DocumentEncoder, decoder: DocumentDecoder):
+    def __init__(
+        self, cfg: DocumentModelConfig, encoder: DocumentEncoder, decoder: DocumentDecoder
+    ):
         nn.Module.__init__(self)  # in fairseq it has a second base class
         self.encoder, self.decoder, self.cfg = encoder, decoder, cfg
         self.needs = self.needs_of(cfg)
@@ -83,16 +95,23 @@ class DocumentModel(nn.Module):
         return Needs()
 
     @classmethod
-    def build(cls, cfg: DocumentModelConfig, source: Vocabulary, target: Vocabulary) -> DocumentModel:
-        """Build from a configuration and the vocabularies of both sides; UserError on a bad combination."""
+    def build(
+        cls, cfg: DocumentModelConfig, source: Vocabulary, target: Vocabulary
+    ) -> DocumentModel:
+        """Build from a configuration and the vocabularies of both sides; UserError on a bad
+        combination.
+        """
         cls.check(cfg)
         if cfg.share_all_embeddings and source != target:
             raise UserError(
-                "--share-all-embeddings needs one joined dictionary for both languages, but those of the data differ; "
+                "--share-all-embeddings needs one joined dictionary for both languages, but those "
+                "of the data differ; "
                 "prepare the data with one, or leave the option out"
             )
         words = make_embedding(source, cfg.encoder_embed_dim)
-        target_words = words if cfg.share_all_embeddings else make_embedding(target, cfg.decoder_embed_dim)
+        target_words = (
+            words if cfg.share_all_embeddings else make_embedding(target, cfg.decoder_embed_dim)
+        )
         own = cls.encoder_config(cfg)
         encoder = cls.encoder_class(own, source, words, cls.encoder_blocks(own))
         decoder = cls.decoder_class(cfg, target, target_words, cls.decoder_blocks(cfg))
@@ -114,7 +133,8 @@ class DocumentModel(nn.Module):
 
     @classmethod
     def decoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
-        """Return the attention of each decoder layer; a block that reads the source has the memory ``source``.
+        """Return the attention of each decoder layer; a block that reads the source has the memory
+        ``source``.
 
         The encoder may provide further memories.
         """
@@ -128,31 +148,42 @@ class DocumentModel(nn.Module):
         ragged: bool = False,
         **more,
     ) -> tuple[Tensor, dict]:
-        """Compute logits (batch, target length, vocabulary) for documents; see encoder and decoder for the arguments.
+        """Compute logits (batch, target length, vocabulary) for documents; see encoder and decoder
+        for the arguments.
 
         ``more``: further batch fields for the encoder.
 
-        With ``ragged``, return the top states (tokens, channels) of the real target tokens instead, for losses that
-        compute logits themselves. The extras then have ``layout``.
+        With ``ragged``, return the top states (tokens, channels) of the real target tokens instead,
+        for losses that compute logits themselves. The extras then have ``layout``.
         """
-        layout = self.decoder.layout(prev_output_tokens)  # read now: after the encoder the host would wait for it
+        layout = self.decoder.layout(
+            prev_output_tokens
+        )  # read now: after the encoder the host would wait for it
         encoder_out = self.encoder(src_tokens, src_lengths, **more)
-        return self.decoder(prev_output_tokens, encoder_out=encoder_out, ragged=ragged, layout=layout)
+        return self.decoder(
+            prev_output_tokens, encoder_out=encoder_out, ragged=ragged, layout=layout
+        )
 
     @property
     def leaves_unpredicted_out(self) -> bool:
-        """Whether it does not predict ``<s>`` and language symbols, so that as targets they must not count."""
+        """Whether it does not predict ``<s>`` and language symbols, so that as targets they must
+        not count.
+        """
         return self.decoder.predicts_some or self.cfg.marks_loss == OFF
 
     def is_pretrained(self, name: str) -> bool:
-        """Return whether a pretrained model has this parameter; others start from random values and learn as new.
+        """Return whether a pretrained model has this parameter; others start from random values and
+        learn as new.
 
-        By default these are the parameters of any Transformer; a system with another pretrained model overrides this.
+        By default these are the parameters of any Transformer; a system with another pretrained
+        model overrides this.
         """
         return is_transformers(name)
 
     def learns_as_new(self, name: str) -> bool:
-        """Return whether this parameter learns at ``--lr`` with ``--doc-double-lr``, as it has no pretrained value."""
+        """Return whether this parameter learns at ``--lr`` with ``--doc-double-lr``, as it has no
+        pretrained value.
+        """
         return not self.is_pretrained(name)
 
     def from_transformer(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -160,12 +191,16 @@ class DocumentModel(nn.Module):
         return from_transformer(state, self)
 
     def load_state_dict(self, state_dict: dict[str, Tensor], strict: bool = True, **more):
-        """Load as PyTorch (in fairseq, as fairseq) does; with ``--load-partial``, also parameters of a Transformer."""
+        """Load as PyTorch (in fairseq, as fairseq) does; with ``--load-partial``, also parameters
+        of a Transformer.
+        """
         if self.cfg.load_partial or getattr(self.cfg, "load_partial_global_from_local", False):
             state_dict = self.from_transformer(state_dict)
         return super().load_state_dict(state_dict, strict, **more)
 
-    def get_normalized_probs(self, net_output: tuple[Tensor, dict], log_probs: bool, sample=None) -> Tensor:
+    def get_normalized_probs(
+        self, net_output: tuple[Tensor, dict], log_probs: bool, sample=None
+    ) -> Tensor:
         """Return (log) probabilities in float32 (float64 stays), whatever the model's precision."""
         logits = net_output[0]
         dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
@@ -174,10 +209,14 @@ class DocumentModel(nn.Module):
 
 
 SYSTEMS: dict[str, type[DocumentModel]] = {}
-on_registration: list[Callable[[type[DocumentModel]], None]] = []  # called with every further system
+on_registration: list[
+    Callable[[type[DocumentModel]], None]
+] = []  # called with every further system
 
 
-def register(name: str, config: type[DocumentModelConfig]) -> Callable[[type[DocumentModel]], type[DocumentModel]]:
+def register(
+    name: str, config: type[DocumentModelConfig]
+) -> Callable[[type[DocumentModel]], type[DocumentModel]]:
     """Add a class to ``SYSTEMS`` (a decorator); ``config`` is the dataclass of its options."""
 
     def add(model: type[DocumentModel]) -> type[DocumentModel]:

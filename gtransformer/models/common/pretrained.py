@@ -1,11 +1,12 @@
-"""Parameters of a Transformer, made those of a system of this package (of G-Transformer: appendix C.1).
+"""Parameters of a Transformer, made those of a system of this package (of G-Transformer: appendix
+C.1).
 
-Its attention becomes the first attention of each block; what it has not (global attention, gates, tables of relative
-positions, context attention and encoder, segment embeddings, what reads a batch) starts at random. Where heads look at
-several scopes side by side, the output projection goes on with the first and has zeros for the others, so that the
-system starts with what the Transformer computes at the first scope.
-Sentence Transformers come from fairseq's own ``transformer`` or from this package; BART and mBART have the names of the
-former.
+Its attention becomes the first attention of each block; what it has not (global attention, gates,
+tables of relative positions, context attention and encoder, segment embeddings, what reads a batch)
+starts at random. Where heads look at several scopes side by side, the output projection goes on
+with the first and has zeros for the others, so that the system starts with what the Transformer
+computes at the first scope. Sentence Transformers come from fairseq's own ``transformer`` or from
+this package; BART and mBART have the names of the former.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ TRANSFORMER = re.compile(
 )
 GATE_WEIGHT = re.compile(r"(.*_attn)_gate\.0\.weight")
 PLAIN_ATTENTION = re.compile(r"\.(self_attn|encoder_attn)\.")
-# fairseq stores these as parameters; they say nothing, and which of them there are depends on fairseq's version.
+# fairseq stores these as parameters; they say nothing, and which of them there are depends on
+# fairseq's version.
 BOOKKEEPING = re.compile(r"\.(version|embed_positions\.(_float_tensor|weights))\Z")
-# What older fairseq, which saved its published WMT models, calls the parts of a layer and of the output layer.
+# What older fairseq, which saved its published WMT models, calls the parts of a layer and of the
+# output layer.
 OLD_NAMES = (
     (re.compile(r"\.layer_norms\.0\."), ".self_attn_layer_norm."),
     (re.compile(r"\A(decoder\..*)\.layer_norms\.1\."), r"\1.encoder_attn_layer_norm."),
@@ -40,35 +43,53 @@ OLD_NAMES = (
 )
 JOINED = re.compile(r"(.*_attn)\.in_proj_(weight|bias)\Z")  # queries, keys and values in one
 OUTPUT = "decoder.output_projection"
-TABLES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", f"{OUTPUT}.weight", f"{OUTPUT}.bias")
+TABLES = (
+    "encoder.embed_tokens.weight",
+    "decoder.embed_tokens.weight",
+    f"{OUTPUT}.weight",
+    f"{OUTPUT}.bias",
+)
 
 
 def is_transformers(name: str) -> bool:
-    """Whether a parameter is what any Transformer has, not of further attention, gates or modules of a system's own."""
+    """Whether a parameter is what any Transformer has, not of further attention, gates or modules
+    of a system's own.
+    """
     return TRANSFORMER.fullmatch(name) is not None
 
 
 def is_copied(name: str) -> bool:
-    """Whether a parameter of global attention has a counterpart in group attention, which it may be a copy of."""
+    """Whether a parameter of global attention has a counterpart in group attention, which it may be
+    a copy of.
+    """
     return "_attn_global." in name and "_numbers." not in name
 
 
-def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_local: bool = False) -> dict[str, Tensor]:
-    """A complete state of ``model`` with the parameters of a Transformer (or of its own kind, unchanged).
+def from_transformer(
+    state: dict[str, Tensor], model: nn.Module, global_from_local: bool = False
+) -> dict[str, Tensor]:
+    """A complete state of ``model`` with the parameters of a Transformer (or of its own kind,
+    unchanged).
 
     Args:
-        state: parameters by name; ``self_attn`` and ``encoder_attn`` become each block's first attention.
+        state: parameters by name; ``self_attn`` and ``encoder_attn`` become each block's first
+            attention.
         model: its new modules, where ``state`` lacks them, keep the values that they have.
         global_from_local: global attention is a copy of group attention instead; gates stay fresh.
 
-    Raises UserError naming what is missing, unexpected, of another shape, or untied although the model ties it.
+    Raises UserError naming what is missing, unexpected, of another shape, or untied although the
+    model ties it.
     """
     own, state = model.state_dict(), upgraded(state)
     given = {PLAIN_ATTENTION.sub(r".\1_local.", name): value for name, value in state.items()}
-    given = {name: value for name, value in given.items() if name in own or not BOOKKEEPING.search(name)}
+    given = {
+        name: value for name, value in given.items() if name in own or not BOOKKEEPING.search(name)
+    }
     tied = _tied_names(model)
     for name, first in tied.items():
-        if name not in given and first in given:  # older fairseq stores a shared output layer only once
+        if (
+            name not in given and first in given
+        ):  # older fairseq stores a shared output layer only once
             given[name] = given[first]
     added = len(own[f"{OUTPUT}.weight"]) - model.decoder.predictable[1]
     grown: dict[tuple[int, int], Tensor] = {}  # a table that is shared grows once
@@ -86,7 +107,9 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
     _check_ties(given, tied)
     fresh = sorted(own.keys() - given.keys())
     for name in fresh:
-        local = name.replace("_global.", "_local.")  # of an SSRU, which has other projections, nothing can be copied
+        local = name.replace(
+            "_global.", "_local."
+        )  # of an SSRU, which has other projections, nothing can be copied
         copied = global_from_local and is_copied(name) and local in given
         given[name] = given[local] if copied else own[name]
     new = sum(not model.is_pretrained(name) for name in fresh)
@@ -96,16 +119,21 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
 
 
 def make_neutral(state: dict[str, Tensor], fresh: Iterable[str], bias: float) -> None:
-    """Gates that change nothing at first, however open they are, in a state whose ``fresh`` parameters begin at random.
+    """Gates that change nothing at first, however open they are, in a state whose ``fresh``
+    parameters begin at random.
 
-    H = H_L * g + H_G * (1 - g) (Bao et al. 2021, Eq. 10) is what a Transformer's attention gives where g is the same
-    everywhere, H_G is zero and H_L is that attention divided by g (our choice). All have gradients; what is behind a
-    projection of zeros has them from the second update on.
+    H = H_L * g + H_G * (1 - g) (Bao et al. 2021, Eq. 10) is what a Transformer's attention gives
+    where g is the same everywhere, H_G is zero and H_L is that attention divided by g (our choice).
+    All have gradients; what is behind a projection of zeros has them from the second update on.
     """
     share = torch.sigmoid(torch.tensor(bias)).item()
     for block in [match[1] for name in fresh if (match := GATE_WEIGHT.fullmatch(name))]:
-        gate, ours, other = (f"{block}_{part}" for part in ("gate.0", "local.out_proj", "global.out_proj"))
-        if f"{block}_local.input_proj.weight" in state:  # an SSRU's output is linear in what its input projection gives
+        gate, ours, other = (
+            f"{block}_{part}" for part in ("gate.0", "local.out_proj", "global.out_proj")
+        )
+        if (
+            f"{block}_local.input_proj.weight" in state
+        ):  # an SSRU's output is linear in what its input projection gives
             ours = f"{block}_local.input_proj"
         for part in ("weight", "bias"):
             if f"{ours}.{part}" in state:
@@ -131,7 +159,9 @@ def upgraded(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _with_own_symbols(table: Tensor, own: Tensor, added: int) -> Tensor:
-    """A table (words, channels) with the model's own rows for the ``added`` symbols that it lacks, if it does."""
+    """A table (words, channels) with the model's own rows for the ``added`` symbols that it lacks,
+    if it does.
+    """
     rows = len(own) - added
     return torch.cat([table, own[rows:].to(table)]) if added and len(table) == rows else table
 
@@ -141,7 +171,9 @@ def _widen_output(weight: Tensor, own: Tensor) -> Tensor:
     scopes, rest = divmod(own.shape[1], weight.shape[1])
     if rest or scopes < 2 or own.shape[0] != weight.shape[0]:
         return weight
-    return torch.cat([weight, weight.new_zeros(own.shape[0], own.shape[1] - weight.shape[1])], dim=1)
+    return torch.cat(
+        [weight, weight.new_zeros(own.shape[0], own.shape[1] - weight.shape[1])], dim=1
+    )
 
 
 def _tied_names(model: nn.Module) -> dict[str, str]:
@@ -154,10 +186,16 @@ def _tied_names(model: nn.Module) -> dict[str, str]:
     }
 
 
-def _check_structure(given: dict[str, Tensor], own: dict[str, Tensor], is_pretrained: Callable[[str], bool]) -> None:
-    """Raise UserError, which names the first difference, unless the checkpoint has the model's structure and sizes."""
+def _check_structure(
+    given: dict[str, Tensor], own: dict[str, Tensor], is_pretrained: Callable[[str], bool]
+) -> None:
+    """Raise UserError, which names the first difference, unless the checkpoint has the model's
+    structure and sizes.
+    """
     reasons = [
-        f"it lacks {name}" for name in own if name not in given and is_pretrained(name) and not BOOKKEEPING.search(name)
+        f"it lacks {name}"
+        for name in own
+        if name not in given and is_pretrained(name) and not BOOKKEEPING.search(name)
     ]
     for name in given:
         shapes = [tuple(one[name].shape) if name in one else None for one in (given, own)]
@@ -165,8 +203,10 @@ def _check_structure(given: dict[str, Tensor], own: dict[str, Tensor], is_pretra
             reasons.append(f"its {name} is {shapes[0]}, this model's {shapes[1]}")
     if reasons:
         raise UserError(
-            f"the pretrained checkpoint is of another structure: {reasons[0]} (differences: {len(reasons)}). Layers, "
-            "layer norms, kinds of positions and dictionaries (prepare the data with the model's) must be the same"
+            f"the pretrained checkpoint is of another structure: {reasons[0]} (differences: "
+            f"{len(reasons)}). Layers, "
+            "layer norms, kinds of positions and dictionaries (prepare the data with the model's) "
+            "must be the same"
         )
 
 
@@ -174,6 +214,7 @@ def _check_ties(given: dict[str, Tensor], tied: dict[str, str]) -> None:
     for name, first in tied.items():
         if name in given and first in given and not given[name].equal(given[first]):
             raise UserError(
-                f"the pretrained checkpoint has a {name} of its own, but this model shares it with {first}: train with "
+                f"the pretrained checkpoint has a {name} of its own, but this model shares it with "
+                f"{first}: train with "
                 "the options for sharing embeddings that it was trained with"
             )

@@ -13,26 +13,33 @@ from gtransformer.models.from_sentence_model.sentence_model import SentenceModel
 __all__ = ["SentenceModel", "read_sentence_model"]
 
 OTHER_FORMS = {
-    "adapter_config.json": "a LoRA adapter; merge it into its model (peft's merge_and_unload), save that, and give it",
+    "adapter_config.json": "a LoRA adapter; merge it into its model (peft's merge_and_unload), "
+    "save that, and give it",
     "*_vocabulary.*": "a model in CTranslate2's form; give the model that it was converted from",
 }
 PiecesOf = Callable[[Path], list[str]]  # of a SentencePiece model, in the order of their numbers
 
 
 def read_sentence_model(
-    path: Path, source_lang: str, target_lang: str, pieces_of: PiecesOf, vocabulary: Sequence[Path] = ()
+    path: Path,
+    source_lang: str,
+    target_lang: str,
+    pieces_of: PiecesOf,
+    vocabulary: Sequence[Path] = (),
 ) -> SentenceModel:
-    """Read a sentence model: a folder of Hugging Face's form, or a file of Marian's or the folder that holds it.
+    """Read a sentence model: a folder of Hugging Face's form, or a file of Marian's or the folder
+    that holds it.
 
     Args:
         path: the folder or file; its content says which kind it is.
-        source_lang, target_lang: the direction; of a model for many languages as the model writes them.
+        source_lang, target_lang: the direction; of a model for many languages as the model writes
+        them.
         pieces_of: the pieces of a SentencePiece model.
-        vocabulary: of Marian's models, the file of both sides, or those of source and target; none: those that are
-            in the folder.
+        vocabulary: of Marian's models, the file of both sides, or those of source and target; none:
+            those that are in the folder.
 
-    Raises UserError for another kind of model, for layers that this package lacks, for a vocabulary that does not fit,
-    and for languages that the model does not translate.
+    Raises UserError for another kind of model, for layers that this package lacks, for a vocabulary
+    that does not fit, and for languages that the model does not translate.
     """
     for pattern, what in OTHER_FORMS.items():
         if any(path.glob(pattern)):

@@ -12,7 +12,12 @@ from torch import Tensor
 
 from gtransformer.data.dictionaries import OVERWRITE, RESERVED, UNUSED
 
-SPECIAL = ("start", "pad", "eos", "unk")  # what fairseq's first four entries are here: <s>, <pad>, </s>, <unk>
+SPECIAL = (
+    "start",
+    "pad",
+    "eos",
+    "unk",
+)  # what fairseq's first four entries are here: <s>, <pad>, </s>, <unk>
 OUTPUT = "decoder.output_projection"
 ZERO = None  # of a special word without an embedding: the vector is zero
 
@@ -23,8 +28,8 @@ class ModelVocabulary:
 
     Attributes:
         words: SentencePiece's pieces and the model's own symbols; as many as rows.
-        special: the row of each of ``SPECIAL``, ZERO where the model has none. What ``start`` names is the vector that
-            the decoder begins with.
+        special: the row of each of ``SPECIAL``, ZERO where the model has none. What ``start`` names
+            is the vector that the decoder begins with.
         pieces: the SentencePiece model that splits this side.
         prefix: the word that its sentences begin with; None: none.
     """
@@ -35,22 +40,32 @@ class ModelVocabulary:
     prefix: str | None = None
 
     def order(self) -> list[int | None]:
-        """Return the rows in this package's order: the special ones, then the others as they are."""
+        """Return the rows in this package's order: the special ones, then the others as they
+        are.
+        """
         first = [self.special[name] for name in SPECIAL]
         start = self.special["start"]
-        own = start is not ZERO and self.words[start] == "<s>"  # else that vector is some other word's, too
+        own = (
+            start is not ZERO and self.words[start] == "<s>"
+        )  # else that vector is some other word's, too
         named = {self.special[name] for name in SPECIAL[not own :]}
         return [*first, *(row for row in range(len(self.words)) if row not in named)]
 
     def entries(self, symbols: Sequence[str]) -> list[str]:
-        """Return the words after the special ones, as a dictionary of fairseq can hold them; ``symbols`` follow.
+        """Return the words after the special ones, as a dictionary of fairseq can hold them;
+        ``symbols`` follow.
 
         Pieces with blanks and names of symbols are renamed: no text is split into them.
         """
         taken, found = {*RESERVED, *symbols}, []
         for row in self.order()[len(SPECIAL) :]:
             word = self.words[row]
-            if not word or word in taken or word.endswith(OVERWRITE) or any(sign.isspace() for sign in word):
+            if (
+                not word
+                or word in taken
+                or word.endswith(OVERWRITE)
+                or any(sign.isspace() for sign in word)
+            ):
                 word = UNUSED.format(row)
             taken.add(word)
             found.append(word)
@@ -66,10 +81,11 @@ class SentenceModel:
         structure: options of ``GTransformerConfig``.
         parameters: those of the layers, by this package's names.
         source, target: the vocabularies; where embeddings are shared, they have the same words.
-        tables: embeddings (words, channels) of encoder and decoder, and the output layer's, in the model's order; None
-            where it is the decoder's.
+        tables: embeddings (words, channels) of encoder and decoder, and the output layer's, in the
+            model's order; None where it is the decoder's.
         bias: (words,) of the output layer; None: it has none.
-        first_output: how many of ``SPECIAL``, from the first on, are not among the words that it predicts.
+        first_output: how many of ``SPECIAL``, from the first on, are not among the words that it
+            predicts.
         file: name of the main file that was read.
     """
 
@@ -84,10 +100,14 @@ class SentenceModel:
     file: str
 
     def state(self) -> dict[str, Tensor]:
-        """Return all parameters, the tables in this package's order, without the symbols that it appends."""
+        """Return all parameters, the tables in this package's order, without the symbols that it
+        appends.
+        """
         encoder, decoder, output = self.tables
         found = dict(self.parameters)
-        source = target = reordered(encoder, self.source)  # of many languages a table has a gigabyte: once if shared
+        source = target = reordered(
+            encoder, self.source
+        )  # of many languages a table has a gigabyte: once if shared
         if decoder is not encoder or self.source.order() != self.target.order():
             target = reordered(decoder, self.target)
         found["encoder.embed_tokens.weight"], found["decoder.embed_tokens.weight"] = source, target
@@ -98,8 +118,12 @@ class SentenceModel:
 
 
 def reordered(table: Tensor, vocabulary: ModelVocabulary) -> Tensor:
-    """Return the rows (words, channels) in the order of ``ModelVocabulary.order``, with zeros for ZERO."""
+    """Return the rows (words, channels) in the order of ``ModelVocabulary.order``, with zeros for
+    ZERO.
+    """
     order = vocabulary.order()
-    found = table.float().index_select(0, torch.tensor([0 if row is ZERO else row for row in order]))
+    found = table.float().index_select(
+        0, torch.tensor([0 if row is ZERO else row for row in order])
+    )
     found[[number for number, row in enumerate(order) if row is ZERO]] = 0.0
     return found

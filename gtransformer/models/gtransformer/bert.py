@@ -1,9 +1,10 @@
-"""G-Transformer + BERT: the encoder is BERT's, initialised from a checkpoint of Hugging Face transformers (Table 2).
+"""G-Transformer + BERT: the encoder is BERT's, initialised from a checkpoint of Hugging Face
+transformers (Table 2).
 
-BERT's encoder (Devlin et al. 2019) is a Transformer with layer norm after each block, learned positions, a layer norm
-on the embeddings and no embedding scale. Its segment embedding is constant here and is added to the positions; its
-pooler has no counterpart. Each sentence of a document is ``[CLS] words [SEP]`` for BERT and ``<s> words </s>`` here.
-The decoder is the usual one.
+BERT's encoder (Devlin et al. 2019) is a Transformer with layer norm after each block, learned
+positions, a layer norm on the embeddings and no embedding scale. Its segment embedding is constant
+here and is added to the positions; its pooler has no counterpart. Each sentence of a document is
+``[CLS] words [SEP]`` for BERT and ``<s> words </s>`` here. The decoder is the usual one.
 """
 
 from dataclasses import dataclass, replace
@@ -37,7 +38,9 @@ class GTransformerBertConfig(GTransformerConfig):
     decoder_ffn_embed_dim: int = option(3072, "decoder feed-forward dimension")
     decoder_attention_heads: int = option(12, "decoder attention heads")
     bert_checkpoint: str | None = option(
-        None, "folder with a BERT of Hugging Face transformers (config.json, weights, tokeniser) to start training from"
+        None,
+        "folder with a BERT of Hugging Face transformers (config.json, weights, tokeniser) to "
+        "start training from",
     )
 
 
@@ -49,11 +52,15 @@ class GTransformerBertModel(GTransformerModel):
 
     @classmethod
     def encoder_config(cls, cfg: GTransformerBertConfig) -> GTransformerBertConfig:
-        """Return BERT's structure, with at most as many positions; the decoder keeps the given options."""
-        return replace(cfg, **STRUCTURE, max_source_positions=min(cfg.max_source_positions, BERT_POSITIONS))
+        """Return BERT's structure, with at most as many positions; the decoder keeps the given
+        options.
+        """
+        return replace(
+            cfg, **STRUCTURE, max_source_positions=min(cfg.max_source_positions, BERT_POSITIONS)
+        )
 
     def is_pretrained(self, name: str) -> bool:
-        """Return True for the encoder's parameters except global attention and gates; the decoder starts from random
-        values.
+        """Return True for the encoder's parameters except global attention and gates; the decoder
+        starts from random values.
         """
         return name.startswith("encoder.") and super().is_pretrained(name)

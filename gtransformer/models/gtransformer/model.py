@@ -1,8 +1,9 @@
 """The G-Transformer (Bao et al. 2021) as a model.
 
-Attention in a layer is by group, over the document, or both combined (section 4.2). The paper's model has group
-attention on the lower and combined attention on the top layers. With ``--doc-mode full`` all attention is over the
-document. Other combinations are the ablations of its Tables 5 and 6.
+Attention in a layer is by group, over the document, or both combined (section 4.2). The paper's
+model has group attention on the lower and combined attention on the top layers. With ``--doc-mode
+full`` all attention is over the document. Other combinations are the ablations of its Tables 5 and
+6.
 """
 
 from dataclasses import dataclass
@@ -32,23 +33,32 @@ ALL_PARAMETERS, NEW, TOP = TRAINED_PARAMETERS = ("all", "new", "top")
 class GTransformerConfig(DocumentModelConfig):
     """A document model, and which of its layers look beyond the sentence."""
 
-    encoder_ctxlayers: int = option(2, "top encoder layers with combined (group and global) self-attention")
-    decoder_ctxlayers: int = option(2, "top decoder layers with combined (group and global) self-attention")
-    cross_ctxlayers: int = option(2, "top decoder layers with combined (group and global) cross-attention")
+    encoder_ctxlayers: int = option(
+        2, "top encoder layers with combined (group and global) self-attention"
+    )
+    decoder_ctxlayers: int = option(
+        2, "top decoder layers with combined (group and global) self-attention"
+    )
+    cross_ctxlayers: int = option(
+        2, "top decoder layers with combined (group and global) cross-attention"
+    )
     context_attention: str = option(
         "combined",
-        "on the top layers that --*-ctxlayers count: group and global attention, or global alone (Table 6)",
+        "on the top layers that --*-ctxlayers count: group and global attention, or global alone "
+        "(Table 6)",
         CONTEXT_ATTENTION,
     )
     no_language_locality: bool = option(
-        False, "self-attention of every layer sees the whole document, in encoder and decoder (Table 5)"
+        False,
+        "self-attention of every layer sees the whole document, in encoder and decoder (Table 5)",
     )
     no_translation_locality: bool = option(
         False, "cross-attention of every layer sees the whole source document (Table 5)"
     )
     positions: str = option(
         DOCUMENT,
-        "document: as in the paper; sentence: they restart there, and global attention receives sentence numbers",
+        "document: as in the paper; sentence: they restart there, and global attention receives "
+        "sentence numbers",
         POSITION_KINDS,
     )
     gate_bias: float | None = option(
@@ -60,21 +70,27 @@ class GTransformerConfig(DocumentModelConfig):
     )
     sentence_model: str | None = option(
         None,
-        "start from this sentence Transformer, a checkpoint of fairseq's task translation or of this package, with "
+        "start from this sentence Transformer, a checkpoint of fairseq's task translation or of "
+        "this package, with "
         "equal outputs at first (not with --doc-mode full); the data must have its dictionary",
     )
     sentence_marks: str = option(
         BOTH_MARKS,
-        "boundary tokens that layers see. both: <s> and </s>; end: </s> behind a source and around a target sentence, "
-        "as in fairseq's task translation; start: no <s> on the source side, as in Marian (set by --sentence-model)",
+        "boundary tokens that layers see. both: <s> and </s>; end: </s> behind a source and around "
+        "a target sentence, "
+        "as in fairseq's task translation; start: no <s> on the source side, as in Marian (set by "
+        "--sentence-model)",
         SENTENCE_MARKS,
     )
     output_words: int | None = option(
         None,
-        "only the first N entries of the dictionary can be predicted, the sentence model's (set by --sentence-model)",
+        "only the first N entries of the dictionary can be predicted, the sentence model's (set by "
+        "--sentence-model)",
     )
     first_output_word: int | None = option(
-        None, "what is in front of this entry of the dictionary cannot be predicted (set by --sentence-model)"
+        None,
+        "what is in front of this entry of the dictionary cannot be predicted (set by "
+        "--sentence-model)",
     )
     decoder_unit: str = option(
         ATTENTION,
@@ -83,14 +99,16 @@ class GTransformerConfig(DocumentModelConfig):
     )
     target_prefix: str | None = option(
         None,
-        "the given word that every target sentence begins with, a language's (set by --sentence-model)",
+        "the given word that every target sentence begins with, a language's (set by "
+        "--sentence-model)",
     )
     load_partial_global_from_local: bool = option(
         False, "as --load-partial, but global attention starts as a copy of group attention"
     )
     trained_parameters: str = option(
         ALL_PARAMETERS,
-        "what fine-tuning trains. new: what the pretrained model does not have; top: all of the layers with new "
+        "what fine-tuning trains. new: what the pretrained model does not have; top: all of the "
+        "layers with new "
         "parameters",
         TRAINED_PARAMETERS,
     )
@@ -110,7 +128,8 @@ def attention_kinds(cfg: GTransformerConfig, part: str) -> list[str]:
     """Return GROUP, COMBINED or GLOBAL for every layer, lowest first.
 
     Args:
-        part: "encoder" or "decoder" (self-attention), or "cross" (the decoder's attention to the source).
+        part: "encoder" or "decoder" (self-attention), or "cross" (the decoder's attention to the
+            source).
     """
     layers = cfg.encoder_layers if part == "encoder" else cfg.decoder_layers
     unbound = cfg.no_translation_locality if part == "cross" else cfg.no_language_locality
@@ -131,16 +150,25 @@ DOC_MODES = ("partial", "full")
 
 @register("gtransformer", GTransformerConfig)
 class GTransformerModel(DocumentModel):
-    """Encoder-decoder over whole documents; ``--doc-mode full`` makes it a plain Transformer over the document."""
+    """Encoder-decoder over whole documents; ``--doc-mode full`` makes it a plain Transformer over
+    the document.
+    """
 
     @classmethod
     def check(cls, cfg: GTransformerConfig) -> None:
         """Raise UserError for more combined layers than there are layers."""
-        depth = {"encoder": cfg.encoder_layers, "decoder": cfg.decoder_layers, "cross": cfg.decoder_layers}
+        depth = {
+            "encoder": cfg.encoder_layers,
+            "decoder": cfg.decoder_layers,
+            "cross": cfg.decoder_layers,
+        }
         for name, layers in depth.items():
             context = getattr(cfg, f"{name}_ctxlayers")
             if cfg.doc_mode == "partial" and not 0 <= context <= layers:
-                raise UserError(f"--{name}-ctxlayers {context} is not between 0 and the {layers} layers there are")
+                raise UserError(
+                    f"--{name}-ctxlayers {context} is not between 0 and the {layers} layers there "
+                    "are"
+                )
 
     @classmethod
     def encoder_blocks(cls, cfg: GTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
@@ -149,20 +177,33 @@ class GTransformerModel(DocumentModel):
 
     @classmethod
     def decoder_blocks(cls, cfg: GTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
-        """Return self-attention (group: G_Q = G_K = G_Y) and cross-attention (group: G_Q = G_Y, G_K = G_X)."""
+        """Return self-attention (group: G_Q = G_K = G_Y) and cross-attention (group: G_Q = G_Y, G_K
+        = G_X).
+        """
         recurrent = cfg.decoder_unit == SSRU
         return [
-            (_block(cfg, "self_attn", own, recurrent=recurrent), _block(cfg, "encoder_attn", cross, memory="source"))
-            for own, cross in zip(attention_kinds(cfg, "decoder"), attention_kinds(cfg, "cross"), strict=True)
+            (
+                _block(cfg, "self_attn", own, recurrent=recurrent),
+                _block(cfg, "encoder_attn", cross, memory="source"),
+            )
+            for own, cross in zip(
+                attention_kinds(cfg, "decoder"), attention_kinds(cfg, "cross"), strict=True
+            )
         ]
 
     def learns_as_new(self, name: str) -> bool:
         """See the base class; a copy of group attention counts as pretrained, as in the release."""
-        return super().learns_as_new(name) and not (self.cfg.load_partial_global_from_local and is_copied(name))
+        return super().learns_as_new(name) and not (
+            self.cfg.load_partial_global_from_local and is_copied(name)
+        )
 
     def from_transformer(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """See the base class; global attention may be a copy of group attention, and gates identity-initialised."""
+        """See the base class; global attention may be a copy of group attention, and gates
+        identity-initialised.
+        """
         found = from_transformer(state, self, self.cfg.load_partial_global_from_local)
         if self.cfg.neutral_gates:
-            make_neutral(found, (name for name in found if name not in state), self.cfg.gate_bias or 0.0)
+            make_neutral(
+                found, (name for name in found if name not in state), self.cfg.gate_bias or 0.0
+            )
         return found

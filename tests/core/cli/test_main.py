@@ -25,9 +25,13 @@ for name in sys.argv[1:]:
 
 def test_help_is_shown_before_anything_slow_is_imported():
     """Of every command; in a process that has imported nothing."""
-    done = subprocess.run([sys.executable, "-c", CODE, *COMMANDS], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, *COMMANDS], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
-    assert [f"usage: gtransformer {name} " in done.stdout for name in COMMANDS] == [True] * len(COMMANDS)
+    assert [f"usage: gtransformer {name} " in done.stdout for name in COMMANDS] == [True] * len(
+        COMMANDS
+    )
 
 
 def test_the_map_names_every_command(capsys):
@@ -35,11 +39,14 @@ def test_the_map_names_every_command(capsys):
     top = capsys.readouterr().out
     assert main(["lab", "--help"]) == 0
     lab = capsys.readouterr().out
-    assert not [name for name in COMMANDS if f"  {name} " not in (lab if name.startswith("lab ") else top)]
+    assert not [
+        name for name in COMMANDS if f"  {name} " not in (lab if name.startswith("lab ") else top)
+    ]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"), [("prepere", "prepare"), ("lab experimnt", "lab experiment"), ("what", "--help")]
+    ("words", "said"),
+    [("prepere", "prepare"), ("lab experimnt", "lab experiment"), ("what", "--help")],
 )
 def test_an_unknown_command_is_refused_in_a_sentence(words, said, capsys):
     assert main(words.split()) == 2

@@ -21,7 +21,9 @@ def test_batches_hold_as_many_real_tokens_as_allowed():
         for batch, total in zip(batches, filled, strict=True):
             assert len(batch) == 1 or most_tokens is None or total <= most_tokens
             assert most is None or len(batch) <= most
-        for batch, total, following in zip(batches, filled, batches[1:], strict=False):  # none could have taken more
+        for batch, total, following in zip(
+            batches, filled, batches[1:], strict=False
+        ):  # none could have taken more
             too_long = most_tokens is not None and total + size[following[0]] > most_tokens
             assert too_long or len(batch) == most
     assert fill_batches(np.array([], dtype=int), np.array([], dtype=int), 10, None) == []
@@ -37,7 +39,9 @@ def test_a_batch_ends_with_its_document():
         assert np.concatenate(batches).tolist() == list(range(len(documents)))
         for batch, following in zip(batches, batches[1:], strict=False):
             assert len(set(documents[batch])) == 1
-            full = len(batch) == most or (most_tokens and tokens[batch].sum() + tokens[following[0]] > most_tokens)
+            full = len(batch) == most or (
+                most_tokens and tokens[batch].sum() + tokens[following[0]] > most_tokens
+            )
             assert full or documents[batch[0]] != documents[following[0]]
 
 
@@ -52,7 +56,9 @@ def test_processes_have_documents_of_their_own(shards):
         assert sorted(np.concatenate(found).tolist()) == list(range(len(documents)))
         every = [found[shard::shards] for shard in range(shards)]
         own = [[batch for batch in one if len(batch)] for one in every]
-        assert all(one[: len(rest)] == rest for one, rest in zip(every, own, strict=True))  # empty ones are the last
+        assert all(
+            one[: len(rest)] == rest for one, rest in zip(every, own, strict=True)
+        )  # empty ones are the last
         holders = [{int(documents[batch[0]]) for batch in one} for one in own]
         whole = max(lengths) <= -(-len(batches) // shards)
         assert sum(map(len, holders)) == len(lengths) or not whole
@@ -61,7 +67,9 @@ def test_processes_have_documents_of_their_own(shards):
 
 
 def test_a_document_longer_than_a_fair_share_is_cut():
-    batches = np.split(np.arange(24), range(2, 24, 2))  # of one document 8, of three others 2, 1 and 1
+    batches = np.split(
+        np.arange(24), range(2, 24, 2)
+    )  # of one document 8, of three others 2, 1 and 1
     found = share_documents(batches, np.repeat([0, 1, 2, 3], [16, 4, 2, 2]), 3)
     assert [[batch.tolist()[0] // 2 for batch in found[shard::3]] for shard in range(3)] == [
         [0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]
@@ -76,4 +84,6 @@ def test_batches_of_documents_take_turns():
         for document in (1, 3, 7):
             own = [number for number in order.tolist() if documents[number] == document]
             assert own == sorted(own)
-    assert len({tuple(order) for order in orders}) == 20 and np.array_equal(mixed(documents, 4), orders[4])
+    assert len({tuple(order) for order in orders}) == 20 and np.array_equal(
+        mixed(documents, 4), orders[4]
+    )

@@ -29,7 +29,9 @@ def test_join_refuses_other_instances():
             join(instance_index(instances), sentences)
 
 
-@pytest.mark.parametrize("text", ["[1]", '{"version": 1}', '{"version": 1, "split": "x", "instances": 3}'])
+@pytest.mark.parametrize(
+    "text", ["[1]", '{"version": 1}', '{"version": 1, "split": "x", "instances": 3}']
+)
 def test_other_json_is_refused(tmp_path, text):
     path = tmp_path / "x.json"
     path.write_text(text, encoding="utf-8")

@@ -13,7 +13,8 @@ from gtransformer.data.instances import (
 )
 from gtransformer.errors import UserError
 
-# Two documents; of the first one a sentence is missing, so it is cut into runs of 3 and 2 sentences.
+# Two documents; of the first one a sentence is missing, so it is cut into runs of 3 and 2
+# sentences.
 SOURCE = np.array([4, 5, 6, 3, 9, 7, 4, 4, 5])
 TARGET = np.array([5, 3, 8, 3, 4, 6, 6, 4, 3])
 RUNS = [(0, 3), (3, 5), (5, 9)]
@@ -23,7 +24,9 @@ def made(kind, tokens=None, context=None, target_context=None, target=TARGET):
     scheme = InstanceScheme(kind, tokens, context, target_context)
     scheme.check()
     found = build_instances(scheme, SOURCE, target, RUNS)
-    return [list(map(tuple, ranges.tolist())) for ranges in (found.source, found.target, found.current)]
+    return [
+        list(map(tuple, ranges.tolist())) for ranges in (found.source, found.target, found.current)
+    ]
 
 
 def test_greedily():
@@ -59,9 +62,13 @@ def test_current_with_contexts_of_their_own():
 
 def test_parts_are_of_roughly_equal_length():
     """Target tokens 5 3 8 | 3 4 | 6 6 4 3."""
-    assert made("parts", 11) == [[(0, 2), (2, 3), (3, 5), (5, 6), (6, 7), (7, 9)]] * 3  # 12 + 7 is too long: 6 + 6 + 7
+    assert (
+        made("parts", 11) == [[(0, 2), (2, 3), (3, 5), (5, 6), (6, 7), (7, 9)]] * 3
+    )  # 12 + 7 is too long: 6 + 6 + 7
     assert made("parts", 19) == [RUNS] * 3
-    assert made("parts", 16) == [[(0, 3), (3, 5), (5, 7), (7, 9)]] * 3  # 12 + 7 are nearer to halves than 6 + 13
+    assert (
+        made("parts", 16) == [[(0, 3), (3, 5), (5, 7), (7, 9)]] * 3
+    )  # 12 + 7 are nearer to halves than 6 + 13
     assert made("parts", 16, target=None) == [[(0, 3), (3, 5), (5, 7), (7, 9)]] * 3
 
 
@@ -88,7 +95,9 @@ def fewest(lengths, most):
     """The smallest number of parts, by trying all: best[i] for the first i sentences."""
     best = [0]
     for last in range(1, len(lengths) + 1):
-        fits = [first for first in range(last) if last - first == 1 or sum(lengths[first:last]) <= most]
+        fits = [
+            first for first in range(last) if last - first == 1 or sum(lengths[first:last]) <= most
+        ]
         best.append(1 + min(best[first] for first in fits))
     return best[-1]
 
@@ -112,14 +121,26 @@ def test_every_sentence_is_current_once_and_context_stands_before_it(kind):
         sizes = [draw.randint(1, 9) for _ in range(draw.randint(1, 6))]
         ends = np.cumsum(sizes).tolist()
         runs = list(zip([0, *ends[:-1]], ends, strict=True))
-        source, target = (np.array([draw.randint(2, 30) for _ in range(ends[-1])]) for _ in range(2))
-        options = {"tokens": draw.randint(1, 90)} if kind in ("greedy", "parts") else {"context": draw.randint(0, 4)}
+        source, target = (
+            np.array([draw.randint(2, 30) for _ in range(ends[-1])]) for _ in range(2)
+        )
+        options = (
+            {"tokens": draw.randint(1, 90)}
+            if kind in ("greedy", "parts")
+            else {"context": draw.randint(0, 4)}
+        )
         if kind == "current":
             options["target_context"] = draw.choice([None, 0, 1, 5])
-        found = build_instances(InstanceScheme(kind, **options), source, draw.choice([target, None]), runs)
-        assert [i for first, last in found.current.tolist() for i in range(first, last)] == list(range(ends[-1]))
+        found = build_instances(
+            InstanceScheme(kind, **options), source, draw.choice([target, None]), runs
+        )
+        assert [i for first, last in found.current.tolist() for i in range(first, last)] == list(
+            range(ends[-1])
+        )
         for side in (found.source, found.target):
-            assert (side[:, 1] == found.current[:, 1]).all() and (side[:, 0] <= found.current[:, 0]).all()
+            assert (side[:, 1] == found.current[:, 1]).all() and (
+                side[:, 0] <= found.current[:, 0]
+            ).all()
             for first, last in side.tolist():
                 assert any(begin <= first < last <= end for begin, end in runs)
 

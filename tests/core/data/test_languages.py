@@ -8,7 +8,18 @@ from gtransformer.data.unspaced import bleu_tokenizer
 
 def test_two_letters():
     names = ("jpn", "jpn_Jpan", "ja_XX", "ja", "cmn_Hans", "zho", "zh_CN", "pt-BR", "tlh", "")
-    assert [two_letters(name) for name in names] == ["ja", "ja", "ja", "ja", "zh", "zh", "zh", "pt", "tlh", ""]
+    assert [two_letters(name) for name in names] == [
+        "ja",
+        "ja",
+        "ja",
+        "ja",
+        "zh",
+        "zh",
+        "zh",
+        "pt",
+        "tlh",
+        "",
+    ]
 
 
 def test_no_name_stands_for_two_languages():
@@ -17,5 +28,8 @@ def test_no_name_stands_for_two_languages():
 
 
 def test_the_tokeniser_of_a_pretrained_models_language():
-    found = [bleu_tokenizer(lang) for lang in ("zho_Hans", "zh_CN", "jpn_Jpan", "kor_Hang", "tha_Thai", "deu_Latn")]
+    found = [
+        bleu_tokenizer(lang)
+        for lang in ("zho_Hans", "zh_CN", "jpn_Jpan", "kor_Hang", "tha_Thai", "deu_Latn")
+    ]
     assert found == ["zh", "zh", "char", "char", "char", "13a"]

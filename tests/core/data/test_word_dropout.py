@@ -33,7 +33,9 @@ def test_draws_depend_on_seed_epoch_instance_and_side_alone():
     numpy.random.seed(77)
     torch.manual_seed(77)
     state = numpy.random.get_state()[1].copy()
-    assert torch.equal(WordDropout(0.3, MASK, PROTECTED, epochs=9, seed=1)(source, 1, 5, 0), reference)
+    assert torch.equal(
+        WordDropout(0.3, MASK, PROTECTED, epochs=9, seed=1)(source, 1, 5, 0), reference
+    )
     assert (numpy.random.get_state()[1] == state).all()  # the global generator is left as it was
     others = [
         WordDropout(0.3, MASK, PROTECTED, epochs=9, seed=2)(source, 1, 5, 0),

@@ -20,7 +20,9 @@ def copy_corpus(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def raw(tmp_path_factory) -> Path:
     """A raw corpus, with mistakes that preparing mends."""
-    return raw_corpus.make_raw(tmp_path_factory.mktemp("corpus") / "raw", {"train": 60, "dev": 6, "test": 7})
+    return raw_corpus.make_raw(
+        tmp_path_factory.mktemp("corpus") / "raw", {"train": 60, "dev": 6, "test": 7}
+    )
 
 
 @pytest.fixture(scope="session")

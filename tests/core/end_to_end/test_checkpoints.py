@@ -1,4 +1,6 @@
-"""Stopping, resuming and loading: kill -9, damaged and foreign checkpoints, checkpoints of the authors' release."""
+"""Stopping, resuming and loading: kill -9, damaged and foreign checkpoints, checkpoints of the
+authors' release.
+"""
 
 import json
 import re
@@ -33,18 +35,26 @@ RELEASE = {"arch": "gtransformer_base", "task": "translation_doc", "langs": "en,
 
 @pytest.mark.parametrize("case", ["partial_2_2_2", "full", "prenorm"])
 def test_a_checkpoint_of_the_release(tmp_path, case):
-    """Laid out like those of the authors' fork: ``args``, no ``cfg``, their parameter names; it gives their logits."""
+    """Laid out like those of the authors' fork: ``args``, no ``cfg``, their parameter names; it
+    gives their logits.
+    """
     arrays = np.load(PARITY / f"{case}.npz")
     for lang in ("en", "de"):
         shutil.copy(PARITY / "dict.txt", tmp_path / f"dict.{lang}.txt")
     options = json.loads((PARITY / f"{case}.json").read_text()) | RELEASE | {"data": str(tmp_path)}
-    model = {name.removeprefix("state/"): torch.from_numpy(arrays[name]) for name in arrays.files if "state/" in name}
+    model = {
+        name.removeprefix("state/"): torch.from_numpy(arrays[name])
+        for name in arrays.files
+        if "state/" in name
+    }
     assert "encoder.version" in model and "decoder.embed_positions._float_tensor" in model
-    history = [{"criterion_name": "LabelSmoothedCrossEntropyCriterion", "optimizer_name": "FairseqAdam",
+    history = [{"criterion_name": "LabelSmoothedCrossEntropyCriterion",
+    "optimizer_name": "FairseqAdam",
                 "lr_scheduler_state": {"best": None}, "num_updates": 1200}]  # fmt: skip
     state = {
         "args": Namespace(
-            **options, criterion="label_smoothed_cross_entropy", optimizer="adam", adam_betas="(0.9, 0.98)",
+            **options, criterion="label_smoothed_cross_entropy", optimizer="adam",
+            adam_betas="(0.9, 0.98)",
             lr=[0.0005], lr_scheduler="inverse_sqrt", max_tokens=4096, save_dir="exp/checkpoints",
         ),
         "model": model, "optimizer_history": history, "last_optimizer_state": None,
@@ -53,10 +63,16 @@ def test_a_checkpoint_of_the_release(tmp_path, case):
     torch.save(state, tmp_path / "checkpoint_best.pt")
 
     (loaded,), cfg, task = load_model_ensemble_and_task([str(tmp_path / "checkpoint_best.pt")])
-    assert task.language == 25 and cfg.model.doc_mode == options["doc_mode"] and task.cfg.decoder_start == "bos"
+    assert (
+        task.language == 25
+        and cfg.model.doc_mode == options["doc_mode"]
+        and task.cfg.decoder_start == "bos"
+    )
     assert loaded.cfg.encoder_ctxlayers == options["encoder_ctxlayers"]
     loaded.eval()
-    source, previous = (torch.from_numpy(arrays[name]) for name in ("src_tokens", "prev_output_tokens"))
+    source, previous = (
+        torch.from_numpy(arrays[name]) for name in ("src_tokens", "prev_output_tokens")
+    )
     real = torch.from_numpy(arrays["target"]).ne(1)
     logits = loaded(source, None, previous)[0]
     assert relative_error(logits[real], torch.from_numpy(arrays["logits"])[real]) < 1e-5

@@ -1,4 +1,6 @@
-"""Copying is learned to perfection, and every way of generating gives every sentence back in its place."""
+"""Copying is learned to perfection, and every way of generating gives every sentence back in its
+place.
+"""
 
 import json
 import re
@@ -6,20 +8,33 @@ import re
 import pytest
 
 from gtransformer.modules.processor import has_bfloat16
-from tests.commands import GENERATION, SMALL, TRAINING, binarise, losses, only_error, run, write_copy_corpus
+from tests.commands import (
+    GENERATION,
+    SMALL,
+    TRAINING,
+    binarise,
+    losses,
+    only_error,
+    run,
+    write_copy_corpus,
+)
 
 LIMITS = ["--max-len-a=1.2", "--max-len-b=3"]
 
 
 @pytest.fixture(scope="module")
 def copier(tmp_path_factory):
-    """A folder with the corpus, ``bin``, ``train.log`` and the checkpoint of a model that copies."""
+    """A folder with the corpus, ``bin``, ``train.log`` and the checkpoint of a model that
+    copies.
+    """
     folder = tmp_path_factory.mktemp("copier")
     write_copy_corpus(folder, words=8, most=3, train=3000, valid=20, test=20)
     binarise(folder)
     output = run(
-        "train", folder / "bin", *TRAINING, *SMALL, "--max-tokens=600", "--lr=0.006", "--warmup-updates=30",
-        "--lr-scheduler=polynomial_decay", "--total-num-update=200", "--max-update=200", f"--save-dir={folder}",
+        "train", folder / "bin", *TRAINING, *SMALL, "--max-tokens=600", "--lr=0.006",
+        "--warmup-updates=30",
+        "--lr-scheduler=polynomial_decay", "--total-num-update=200", "--max-update=200",
+        f"--save-dir={folder}",
         "--no-epoch-checkpoints", "--adam-betas=(0.9, 0.98)", "--clip-norm=1",
     )  # fmt: skip
     found = losses(output)
@@ -30,14 +45,27 @@ def copier(tmp_path_factory):
 
 @pytest.fixture
 def generate(copier, tmp_path):
-    """generate(options): fairseq-generate's output, and the best hypotheses that it wrote, which must be copies."""
+    """generate(options): fairseq-generate's output, and the best hypotheses that it wrote, which
+    must be copies.
+    """
     text = (copier / "test.de").read_text(encoding="utf-8")
     copies = [re.findall(r"<s> (.*?) </s>", line) for line in text.splitlines()]
 
     def call(*options: str) -> tuple[str, list[dict]]:
         path = f"--path={copier / 'checkpoint_last.pt'}"
-        output = run("generate", copier / "bin", *GENERATION, path, *LIMITS, f"--gen-output={tmp_path / 'o'}", *options)
-        lines = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text(encoding="utf-8").splitlines()]
+        output = run(
+            "generate",
+            copier / "bin",
+            *GENERATION,
+            path,
+            *LIMITS,
+            f"--gen-output={tmp_path / 'o'}",
+            *options,
+        )
+        lines = [
+            json.loads(line)
+            for line in (tmp_path / "o.jsonl").read_text(encoding="utf-8").splitlines()
+        ]
         assert [line["id"] for line in lines] == list(range(20))
         best = [line["hypotheses"][0] for line in lines]
         assert [hypothesis["sentences"] for hypothesis in best] == copies
@@ -69,10 +97,15 @@ def test_in_bfloat16(generate):
     ("options", "said"),
     [
         (["--source-lang=en", "--target-lang=de"], "--task translation_doc"),
-        (["--task=translation_doc", "--langs=en,de", "--source-lang=de", "--target-lang=en"], "--source-lang de"),
+        (
+            ["--task=translation_doc", "--langs=en,de", "--source-lang=de", "--target-lang=en"],
+            "--source-lang de",
+        ),
     ],
 )
 def test_a_document_model_is_for_documents_and_its_own_direction(copier, options, said):
     """Otherwise it would translate sentence by sentence, or words of no language."""
     path = f"--path={copier / 'checkpoint_last.pt'}"
-    assert said in only_error(run("generate", copier / "bin", path, *LIMITS, "--cpu", *options, status=1))
+    assert said in only_error(
+        run("generate", copier / "bin", path, *LIMITS, "--cpu", *options, status=1)
+    )

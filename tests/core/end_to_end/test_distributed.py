@@ -26,28 +26,54 @@ def parameters(path):
 
 
 def change(before, after) -> torch.Tensor:
-    """What a training with lr 1 and plain gradient descent has taken off the parameters: the gradients' sum."""
-    return torch.cat([(value - after[name]).flatten() for name, value in before.items() if value.is_floating_point()])
+    """What a training with lr 1 and plain gradient descent has taken off the parameters: the
+    gradients' sum.
+    """
+    return torch.cat(
+        [
+            (value - after[name]).flatten()
+            for name, value in before.items()
+            if value.is_floating_point()
+        ]
+    )
 
 
 def test_gradients_of_two_processes_are_those_of_one(copy_corpus, tmp_path):
     """To float precision, from the same weights."""
-    line = ["train", copy_corpus / "bin", *TRAINING, *SMALL, "--batch-size=25", "--no-epoch-checkpoints"]
-    descent = [*line, "--optimizer=sgd", "--lr-scheduler=fixed", "--clip-norm=0", "--disable-validation"]
+    line = [
+        "train",
+        copy_corpus / "bin",
+        *TRAINING,
+        *SMALL,
+        "--batch-size=25",
+        "--no-epoch-checkpoints",
+    ]
+    descent = [
+        *line,
+        "--optimizer=sgd",
+        "--lr-scheduler=fixed",
+        "--clip-norm=0",
+        "--disable-validation",
+    ]
     run(*descent, "--lr=0", "--max-update=1", f"--save-dir={tmp_path / 'begin'}")
     first = tmp_path / "begin" / "checkpoint_last.pt"
     descent += ["--lr=1", f"--finetune-from-model={first}", "--max-update=2"]
     run(*descent, "--update-freq=2", f"--save-dir={tmp_path / 'one'}")
     assert "training on 2 devices" in run_alone(*descent, *TWO, f"--save-dir={tmp_path / 'two'}")
     found, expected = (
-        change(parameters(first), parameters(tmp_path / name / "checkpoint_last.pt")) for name in ("two", "one")
+        change(parameters(first), parameters(tmp_path / name / "checkpoint_last.pt"))
+        for name in ("two", "one")
     )
     assert relative_error(found, expected) < 1e-5 and expected.abs().max() > 1e-3
 
 
 def trainer_of(*arguments) -> Trainer:
-    """fairseq's trainer as fairseq-train makes it, in this process, and its task with the training set."""
-    args = options.parse_args_and_arch(options.get_training_parser(), input_args=list(map(str, arguments)))
+    """fairseq's trainer as fairseq-train makes it, in this process, and its task with the training
+    set.
+    """
+    args = options.parse_args_and_arch(
+        options.get_training_parser(), input_args=list(map(str, arguments))
+    )
     cfg = convert_namespace_to_omegaconf(args)
     utils.set_torch_seed(cfg.common.seed)
     task = tasks.setup_task(cfg.task)
@@ -59,15 +85,25 @@ def trainer_of(*arguments) -> Trainer:
 
 
 def test_two_processes_train_on_the_current_sentences_of_their_own_documents(tmp_path):
-    """Each update counts the current tokens of one batch of either process, and no others; gradients are their sum."""
-    line = [*DOCFLAT, f"--save-dir={tmp_path}", "--max-update=3", "--dropout=0", "--optimizer=sgd", "--lr=0.5"]
+    """Each update counts the current tokens of one batch of either process, and no others;
+    gradients are their sum.
+    """
+    line = [
+        *DOCFLAT,
+        f"--save-dir={tmp_path}",
+        "--max-update=3",
+        "--dropout=0",
+        "--optimizer=sgd",
+        "--lr=0.5",
+    ]
     first = run_alone("train", DATA, *line, *TWO)
     logged = [json.loads(one) for one in re.findall(r"train_inner \| (\{.*\})", first)]
     trainer = trainer_of(DATA, *line)
     task = trainer.task
     shares = [
         task.get_batch_iterator(
-            task.dataset("train"), max_tokens=100, required_batch_size_multiple=8, num_shards=2, shard_id=rank,
+            task.dataset("train"), max_tokens=100, required_batch_size_multiple=8, num_shards=2,
+            shard_id=rank,
             disable_iterator_cache=True,
         ).next_epoch_itr(shuffle=True)
         for rank in range(2)

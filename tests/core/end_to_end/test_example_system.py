@@ -13,8 +13,10 @@ from tests.support import ROOT
 TEXT = (ROOT / "docs" / "new_system.md").read_text(encoding="utf-8")
 EXAMPLE = ROOT / "docs" / "example_system" / "neighbours"
 SMALL = (
-    "--cpu --max-update 4 --log-format simple --log-interval 1 --num-workers 0 --decoder-layers 2 --encoder-layers 2 "
-    "--encoder-embed-dim 32 --decoder-embed-dim 32 --encoder-ffn-embed-dim 48 --decoder-ffn-embed-dim 48 "
+    "--cpu --max-update 4 --log-format simple --log-interval 1 --num-workers 0 --decoder-layers 2 "
+    "--encoder-layers 2 "
+    "--encoder-embed-dim 32 --decoder-embed-dim 32 --encoder-ffn-embed-dim 48 "
+    "--decoder-ffn-embed-dim 48 "
     "--encoder-attention-heads 2 --decoder-attention-heads 2"
 ).split()
 SHORT = ["--cpu", "--max-len-a=1", "--max-len-b=2"]
@@ -27,8 +29,17 @@ def blocks(language: str) -> list[str]:
 
 def printed(command: str, folder: Path, *more: str) -> str:
     """Run the text's command of fairseq on the corpus and with the files of ``folder``."""
-    (line,) = [line for block in blocks("bash") for line in block.replace("\\\n", " ").splitlines() if command in line]
-    words = shlex.split(line.replace("prepared/bin", str(folder / "bin")).replace("checkpoints", str(folder / "saved")))
+    (line,) = [
+        line
+        for block in blocks("bash")
+        for line in block.replace("\\\n", " ").splitlines()
+        if command in line
+    ]
+    words = shlex.split(
+        line.replace("prepared/bin", str(folder / "bin")).replace(
+            "checkpoints", str(folder / "saved")
+        )
+    )
     return run(words[0].removeprefix("fairseq-"), *words[1:], *more)
 
 

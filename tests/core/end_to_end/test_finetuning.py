@@ -11,7 +11,13 @@ from tests.commands import SMALL, TRAINING, run
 pytestmark = pytest.mark.slow
 
 LR = 0.001
-SHORT = ["--max-tokens=400", "--lr-scheduler=fixed", f"--lr={LR}", "--no-epoch-checkpoints", "--adam-eps=1e-12"]
+SHORT = [
+    "--max-tokens=400",
+    "--lr-scheduler=fixed",
+    f"--lr={LR}",
+    "--no-epoch-checkpoints",
+    "--adam-eps=1e-12",
+]
 TWO_RATES = ["--doc-double-lr", "--lr-scale-pretrained=0.25"]
 
 
@@ -35,8 +41,14 @@ def training(copy_corpus, save, *options):
 
 
 def test_fine_tuning_moves_two_groups_and_goes_on(copy_corpus, sentence_model, tmp_path):
-    """Global attention starts as a copy, gates' bias at zero, so that how far the first step moved them is known."""
-    options = ["--load-partial-global-from-local", *TWO_RATES, f"--finetune-from-model={sentence_model}"]
+    """Global attention starts as a copy, gates' bias at zero, so that how far the first step moved
+    them is known.
+    """
+    options = [
+        "--load-partial-global-from-local",
+        *TWO_RATES,
+        f"--finetune-from-model={sentence_model}",
+    ]
     line = training(copy_corpus, tmp_path, *options)
     run(*line, "--max-update=1")
     before = torch.load(sentence_model)["model"]
@@ -46,7 +58,9 @@ def test_fine_tuning_moves_two_groups_and_goes_on(copy_corpus, sentence_model, t
         old = before.get(name.replace("_local.", ".").replace("_global.", "."))
         if name.endswith("gate.0.bias"):
             old = torch.zeros_like(value)
-        if old is None or "_attn" not in name or "k_proj.bias" in name:  # a key's bias has no gradient but rounding
+        if (
+            old is None or "_attn" not in name or "k_proj.bias" in name
+        ):  # a key's bias has no gradient but rounding
             continue
         # The first step of Adam is the learning rate for every element that has a gradient.
         moved = (value - old).abs().max().item()
@@ -57,7 +71,9 @@ def test_fine_tuning_moves_two_groups_and_goes_on(copy_corpus, sentence_model, t
     assert [group["lr"] for group in groups] == pytest.approx([0.25 * LR, LR])
     assert state["cfg"]["optimizer"]["_name"] == "adam_two_rates"
 
-    again = run(*line, "--max-update=2")  # the same command, interrupted: not from the sentence model once more
+    again = run(
+        *line, "--max-update=2"
+    )  # the same command, interrupted: not from the sentence model once more
     assert "@ 1 updates" in again.split("Loaded checkpoint")[1]
     assert "initialised from a Transformer" not in again
     assert torch.load(tmp_path / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"] == 2

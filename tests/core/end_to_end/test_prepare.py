@@ -21,12 +21,19 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def test_manifest_counts_recomputed(raw, prepared):
     manifest = json.loads((prepared / "manifest.json").read_text())
-    dictionary = set(line.rsplit(" ", 1)[0] for line in lines(prepared / "bin" / "dict.en.txt")) | {"<s>", "</s>"}
+    dictionary = set(line.rsplit(" ", 1)[0] for line in lines(prepared / "bin" / "dict.en.txt")) | {
+        "<s>",
+        "</s>",
+    }
     assert manifest["vocabulary"]["size"] == len(dictionary) + 2
     for split, name in {"train": "train", "valid": "dev", "test": "test"}.items():
         counts = manifest["splits"][split]
-        rawlines = {lang: lines(raw / f"concatenated_en2de_{name}_{lang}.txt") for lang in ("en", "de")}
-        blank = {lang: [not line.strip(" \u200b") for line in rawlines[lang]] for lang in ("en", "de")}
+        rawlines = {
+            lang: lines(raw / f"concatenated_en2de_{name}_{lang}.txt") for lang in ("en", "de")
+        }
+        blank = {
+            lang: [not line.strip(" \u200b") for line in rawlines[lang]] for lang in ("en", "de")
+        }
         both = sum(map(all, zip(*blank.values(), strict=True)))
         empty = {lang: sum(blank[lang]) - both for lang in blank}
         marks = rawlines["en"].count("<d>")
@@ -38,7 +45,9 @@ def test_manifest_counts_recomputed(raw, prepared):
             dropped = dict.fromkeys(dropped, 0) | {"without_source": empty["en"] + both}
             assert len(lines(prepared / "text" / f"{split}.en")) == len(rawlines["en"])
         assert counts["dropped"].items() >= dropped.items()
-        instances = {lang: lines(prepared / "instances" / f"{split}.{lang}") for lang in ("en", "de")}
+        instances = {
+            lang: lines(prepared / "instances" / f"{split}.{lang}") for lang in ("en", "de")
+        }
         number = len(instances["en"])
         assert counts["instances"] == len(instances["de"]) == number
         sentences = sum(line.split().count("<s>") for line in instances["en"])
@@ -60,12 +69,16 @@ def test_manifest_counts_recomputed(raw, prepared):
 
 
 def test_every_sentence_comes_back_from_the_binaries(prepared):
-    """Binaries -> dictionary words -> sentences -> documents are the text again, sentence by sentence."""
+    """Binaries -> dictionary words -> sentences -> documents are the text again, sentence by
+    sentence.
+    """
     for split in ("train", "valid", "test"):
         instance_index = InstanceIndex.load(prepared / "bin" / f"{split}.en-de.instances.json")
         for lang in ("en", "de"):
             dictionary = Dictionary.load(str(prepared / "bin" / f"dict.{lang}.txt"))
-            data = data_utils.load_indexed_dataset(str(prepared / "bin" / f"{split}.en-de.{lang}"), dictionary)
+            data = data_utils.load_indexed_dataset(
+                str(prepared / "bin" / f"{split}.en-de.{lang}"), dictionary
+            )
             words = [[dictionary.symbols[index] for index in row] for row in data]
             assert all(row[-2:] == ["</s>", "</s>"] for row in words)
             found = join(instance_index, [split_instance(" ".join(row[:-1])) for row in words])
@@ -86,7 +99,9 @@ def snapshot(folder: Path) -> dict[Path, bytes]:
 
 
 def test_a_corpus_is_kept_unless_told(raw, prepared, tmp_path, capsys, monkeypatch):
-    """Models need it as it was prepared: other options or text replace it only with --overwrite, and whole."""
+    """Models need it as it was prepared: other options or text replace it only with --overwrite,
+    and whole.
+    """
     small, output = make_raw(tmp_path / "raw", {"dev": 2}), tmp_path / "out"
     given = [str(small), str(output), *LIMITS, "--vocabulary", str(prepared)]
     assert main(given) == 0
@@ -101,14 +116,19 @@ def test_a_corpus_is_kept_unless_told(raw, prepared, tmp_path, capsys, monkeypat
         patch.setattr(pipeline, "binarise", lambda *arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             main([*given, "--overwrite"])
-    assert snapshot(output) == before and {path.name for path in tmp_path.iterdir()} == {"raw", "out"}
+    assert snapshot(output) == before and {path.name for path in tmp_path.iterdir()} == {
+        "raw",
+        "out",
+    }
     assert main([*given, "--overwrite"]) == 0
     assert lines(output / "text" / "valid.de")[-2:] == ["<d>", "Anna."]
     assert main([str(small), str(raw), *OPTIONS, "--overwrite"]) == 1  # a folder of something else
 
 
 def test_every_sentence_pair_is_a_document(raw, prepared, tmp_path):
-    """A file without <d>, with the vocabulary of another corpus, whose files are taken over as they are."""
+    """A file without <d>, with the vocabulary of another corpus, whose files are taken over as they
+    are.
+    """
     (tmp_path / "raw").mkdir()
     for lang in ("en", "de"):
         name = f"concatenated_en2de_test_{lang}.txt"

@@ -2,8 +2,8 @@
 
 One recipe of each kind goes from text to scores; all are parsed, and models of each kind built, in
 tests/core/run/test_recipe.py. The stages run in this process;
-test_run.py beside it has them in processes of their own. Whatever a recipe takes from another (prepared corpus,
-dictionary, checkpoint) is made first, by that recipe.
+test_run.py beside it has them in processes of their own. Whatever a recipe takes from another
+(prepared corpus, dictionary, checkpoint) is made first, by that recipe.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ pytestmark = pytest.mark.slow
 DOCUMENTS = {"train": 16, "dev": 2, "test": 2}
 SENTENCES = 5  # of the beginning of each document of the demonstration corpus
 UPDATES = 2
-# The model from scratch; fine-tuned from another recipe's model at two rates; concatenation, translated on other
-# instances; windows; context beside the sentence, the second of two steps. mBART and BERT: test_pretrained_corpora.py.
+# The model from scratch; fine-tuned from another recipe's model at two rates; concatenation,
+# translated on other instances; windows; context beside the sentence, the second of two steps.
+# mBART and BERT: test_pretrained_corpora.py.
 KINDS = ["base", "doc_base_finetune", "concatenation/two", "window/base", "document/base"]
 # What makes a recipe tiny; everything else stays as it is. 16 dimensions, 3 + 3 layers, 2 heads.
 SMALLER: dict[str, Options] = {
@@ -60,7 +61,9 @@ class Workshop:
         return self.root / "runs" / name / self.corpus.name
 
     def run(self, name: str, stage: str) -> None:
-        """A stage, after those that it needs, with nothing but the recipe's name and what makes it tiny."""
+        """A stage, after those that it needs, with nothing but the recipe's name and what makes it
+        tiny.
+        """
         if (name, stage) in self.done:
             return
         recipe = load_recipe(name)
@@ -76,7 +79,10 @@ class Workshop:
                 if section != "prepare" or not recipe.prepared_from:
                     line += ["--set", f"{section}.{key}={value}"]
         if recipe.averaged and "save-interval-updates" in recipe.sections["train"]:
-            line += ["--set", f"train.save-interval-updates={UPDATES}"]  # else there is nothing to average
+            line += [
+                "--set",
+                f"train.save-interval-updates={UPDATES}",
+            ]  # else there is nothing to average
         logs = self.directory(name).glob(f"{stage}*.log")
         assert main(line) == 0, "\n".join(log.read_text()[-3000:] for log in logs)
         self.done.add((name, stage))
@@ -90,7 +96,9 @@ def write_corpus(folder: Path) -> None:
             lines = []
             for document in documents:
                 lines += ["<d>", *(getattr(line, side) for line in document.lines[:SENTENCES])]
-            (folder / f"concatenated_en2de_{split}_{side}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+            (folder / f"concatenated_en2de_{split}_{side}.txt").write_text(
+                "\n".join(lines) + "\n", encoding="utf-8"
+            )
 
 
 def run_logged(command: list[str], log: Path) -> int:
@@ -121,18 +129,26 @@ def test_recipe_from_text_to_scores(workshop: Workshop, name: str) -> None:
     assert checkpoint["optimizer_history"][-1]["num_updates"] == UPDATES
     assert all(value.isfinite().all() for value in checkpoint["model"].values())
     sentences = DOCUMENTS["test"] * SENTENCES
-    lines = [json.loads(line) for line in (directory / "test.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = [
+        json.loads(line)
+        for line in (directory / "test.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     assert sum(line["sentences"] for line in lines) == sentences
     if recipe.sections["task"].get("doc-mode") != "full":
         assert all(len(line["hypotheses"][0]["sentences"]) == line["sentences"] for line in lines)
     scores = json.loads((directory / "test.scores.json").read_text(encoding="utf-8"))["scores"]
     assert list(scores) == ["raw", "release"]
     for one in scores.values():
-        assert one["s_bleu"]["segments"] == sentences and one["d_bleu"]["segments"] == DOCUMENTS["test"]
+        assert (
+            one["s_bleu"]["segments"] == sentences
+            and one["d_bleu"]["segments"] == DOCUMENTS["test"]
+        )
 
 
 @pytest.mark.parametrize(("name", "most"), [("doc_base_finetune", 1e-4), ("document/base", 0.0)])
-def test_a_training_starts_from_another_recipes_model(workshop: Workshop, name: str, most: float) -> None:
+def test_a_training_starts_from_another_recipes_model(
+    workshop: Workshop, name: str, most: float
+) -> None:
     """Two updates of a warm-up move nothing far, and frozen parameters not at all."""
     workshop.run(name, "train")
     start, trained = (
@@ -145,20 +161,27 @@ def test_a_training_starts_from_another_recipes_model(workshop: Workshop, name: 
 
 
 def test_the_start_is_measured_beside_the_trained_model(workshop: Workshop, capsys) -> None:
-    """One update at a learning rate of zero saves it; the sentence model's parameters are in it to the bit."""
+    """One update at a learning rate of zero saves it; the sentence model's parameters are in it to
+    the bit.
+    """
     workshop.run("from_sentence_model", "score")
     before = workshop.directory("from_sentence_model") / "before"
     start, sentences = (
         torch.load(folder / "checkpoint_best.pt")["model"]
         for folder in (before, workshop.directory("sent_base") / "checkpoints")
     )
-    kept = [name for name in start if name.endswith(("fc1.weight", "embed_tokens.weight", "fc2.bias"))]
+    kept = [
+        name for name in start if name.endswith(("fc1.weight", "embed_tokens.weight", "fc2.bias"))
+    ]
     assert len(kept) > 6 and all(torch.equal(start[name], sentences[name]) for name in kept)
     result = read_json(before / "test.scores.json")
     assert (result["baseline"], list(result["systems"])) == ("before", ["before", "after"])
     assert {"s_bleu", "d_bleu"} <= result["significance"]["raw"].keys()
     losses = read_json(before / "losses.json")
-    assert f"dev loss: {losses['before']:.3f} before training, {losses['after']:.3f} after" in capsys.readouterr().out
+    assert (
+        f"dev loss: {losses['before']:.3f} before training, {losses['after']:.3f} after"
+        in capsys.readouterr().out
+    )
 
 
 def checkpoint(path: Path, loss: float) -> Path:
@@ -188,7 +211,9 @@ def test_the_better_of_start_and_trained_model_is_the_recipes(loss, kept, tmp_pa
 def test_a_start_that_was_better_is_named(kept, difference, p_value, said, tmp_path):
     write_json(tmp_path / "losses.json", {"before": 2.0, "after": 1.5, "kept": kept})
     found = {"difference": difference, "p_value": p_value}
-    write_json(tmp_path / "test.scores.json", {"significance": {"raw": {"s_bleu": {"after": found}}}})
+    write_json(
+        tmp_path / "test.scores.json", {"significance": {"raw": {"s_bleu": {"after": found}}}}
+    )
     first, *rest = verdict(tmp_path, "test").splitlines()
     assert first == "dev loss: 2.000 before training, 1.500 after" and bool(rest) == bool(said)
     assert said in " ".join(rest)

@@ -1,6 +1,8 @@
-"""What fairseq-generate prints and writes for a model of the authors' release, on data of fairseq-preprocess.
+"""What fairseq-generate prints and writes for a model of the authors' release, on data of
+fairseq-preprocess.
 
-The translations are those of the release's own search (``nbest.json``); its way to score them is written again here.
+The translations are those of the release's own search (``nbest.json``); its way to score them is
+written again here.
 """
 
 import json
@@ -22,7 +24,8 @@ pytestmark = pytest.mark.slow
 HERE = PARITY / "search"
 DETOKENISE = MosesDetokenizer("de").detokenize
 RELEASE = (
-    "--task translation_doc --source-lang en --target-lang de --langs en,de --doc-mode partial --batch-size 16 "
+    "--task translation_doc --source-lang en --target-lang de --langs en,de --doc-mode partial "
+    "--batch-size 16 "
     "--beam 5 --max-len-a 1.2 --max-len-b 10 --tokenizer moses --remove-bpe --sacrebleu --cpu"
 ).split()
 
@@ -37,7 +40,9 @@ def release_sentences(words: list[str]) -> list[str]:
 
 def release_bleu(pairs: list[tuple[str, str]]) -> str:
     """sacrebleu's defaults in the release's format."""
-    parts = BLEU().corpus_score([hyp for hyp, _ in pairs], [[ref for _, ref in pairs]]).format().split()
+    parts = (
+        BLEU().corpus_score([hyp for hyp, _ in pairs], [[ref for _, ref in pairs]]).format().split()
+    )
     rest = " ".join(parts[4:]).replace(" = ", "=").replace(" ", ", ")
     return f"{' '.join(parts[:3])}, {parts[3]} {rest}"
 
@@ -47,18 +52,34 @@ def data(tmp_path_factory):
     """The test set of the release's model, binarised, and its checkpoint in the release's form."""
     folder = tmp_path_factory.mktemp("release")
     run(
-        "preprocess", "--task=translation_doc", "--source-lang=en", "--target-lang=de", f"--testpref={HERE / 'test'}",
+        "preprocess", "--task=translation_doc", "--source-lang=en", "--target-lang=de",
+        f"--testpref={HERE / 'test'}",
         f"--srcdict={HERE / 'dict.txt'}", "--joined-dictionary", f"--destdir={folder / 'bin'}",
     )  # fmt: skip
     with np.load(HERE / "state.npz") as state:
         weights = {name: torch.from_numpy(state[name]) for name in state.files}
     arguments = Namespace(**json.loads((HERE / "args.json").read_text()))
-    history = [{"criterion_name": "CrossEntropyCriterion", "optimizer_name": "FairseqAdam", "lr_scheduler_state": {}}]
+    history = [
+        {
+            "criterion_name": "CrossEntropyCriterion",
+            "optimizer_name": "FairseqAdam",
+            "lr_scheduler_state": {},
+        }
+    ]
     history[0]["num_updates"] = 400
-    saved = {"args": arguments, "model": weights, "extra_state": {"epoch": 1}, "optimizer_history": history}
+    saved = {
+        "args": arguments,
+        "model": weights,
+        "extra_state": {"epoch": 1},
+        "optimizer_history": history,
+    }
     torch.save(saved | {"last_optimizer_state": None}, folder / "model.pt")
     # Its group attention alone is a plain Transformer.
-    saved["model"] = {name: one for name, one in weights.items() if "_global." not in name and "_gate." not in name}
+    saved["model"] = {
+        name: one
+        for name, one in weights.items()
+        if "_global." not in name and "_gate." not in name
+    }
     arguments.doc_mode = "full"
     torch.save(saved | {"last_optimizer_state": None}, folder / "full.pt")
     return folder
@@ -67,7 +88,10 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pairs():
     """For each instance its sentences by the release's search, and those of the reference."""
-    known = {line.split()[0] for line in (HERE / "dict.txt").read_text().splitlines()} | {"<s>", "</s>"}
+    known = {line.split()[0] for line in (HERE / "dict.txt").read_text().splitlines()} | {
+        "<s>",
+        "</s>",
+    }
     found = []
     lines = (HERE / "test.de").read_text().splitlines()
     for entry, line in zip(json.loads((HERE / "nbest.json").read_text()), lines, strict=True):
@@ -82,10 +106,20 @@ def lines_of(path):
 
 
 def test_scores_buckets_and_files(data, pairs):
-    output = run("generate", data / "bin", "--path", data / "model.pt", *RELEASE, f"--gen-output={data / 'test'}")
+    output = run(
+        "generate",
+        data / "bin",
+        "--path",
+        data / "model.pt",
+        *RELEASE,
+        f"--gen-output={data / 'test'}",
+    )
     sentences = [pair for hyp, ref in pairs for pair in zip(hyp, ref, strict=True)]
     documents = [(" ".join(hyp), " ".join(ref)) for hyp, ref in pairs]
-    assert "[sentence-level] Generate test with beam=5: BLEU = 87.74, 95.5/89.9/85.0/81.9 (BP=0.998" in output
+    assert (
+        "[sentence-level] Generate test with beam=5: BLEU = 87.74, 95.5/89.9/85.0/81.9 (BP=0.998"
+        in output
+    )
     assert f"[sentence-level] Generate test with beam=5: {release_bleu(sentences)}" in output
     assert f"[document-level] Generate test with beam=5: {release_bleu(documents)}" in output
     assert f"\nGenerate test with beam=5: {release_bleu(sentences)}" in output
@@ -107,7 +141,9 @@ def test_whole_documents_have_one_level(data, pairs):
     prefix = data / "full"
     full = [*RELEASE, "--doc-mode=full", f"--gen-output={prefix}"]
     output = run("generate", data / "bin", "--path", data / "full.pt", *full)
-    hypotheses = [" ".join(release_sentences(line.split())) for line in lines_of(data / "full.seg.gen")]
+    hypotheses = [
+        " ".join(release_sentences(line.split())) for line in lines_of(data / "full.seg.gen")
+    ]
     documents = [(hyp, " ".join(ref)) for hyp, (_, ref) in zip(hypotheses, pairs, strict=True)]
     assert f"[document-level] Generate test with beam=5: {release_bleu(documents)}" in output
     assert "[sentence-level]" not in output and "Bucket" not in output
@@ -115,15 +151,25 @@ def test_whole_documents_have_one_level(data, pairs):
 
 
 def test_text_that_tells_ways_to_score_apart(tmp_path):
-    """Quotation marks are counted over the instance, and a final ``@@`` joins nothing to the next sentence."""
+    """Quotation marks are counted over the instance, and a final ``@@`` joins nothing to the next
+    sentence.
+    """
     reference = [
         '" ja " , sagte er . </s> <s> Haus@@ boote sind <<unk>> ! </s>'.split(),
         "das kostet &amp; 5 % . </s>".split(),
     ]
-    hypothesis = ['" ja , sagte er . </s> <s> " Haus@@ </s>'.split(), "das kostet &amp; <unk> % . </s>".split()]
-    scorer = DocumentScorer(DocumentScorerConfig(title="Generate test", output=str(tmp_path / "out")))
+    hypothesis = [
+        '" ja , sagte er . </s> <s> " Haus@@ </s>'.split(),
+        "das kostet &amp; <unk> % . </s>".split(),
+    ]
+    scorer = DocumentScorer(
+        DocumentScorerConfig(title="Generate test", output=str(tmp_path / "out"))
+    )
     for number in (1, 0):  # in another order than the corpus's
-        texts = [DETOKENISE(" ".join(side[number]).replace("@@ ", "").split()) for side in (reference, hypothesis)]
+        texts = [
+            DETOKENISE(" ".join(side[number]).replace("@@ ", "").split())
+            for side in (reference, hypothesis)
+        ]
         scorer.add_string(*texts)
         DocumentScorer.numbers.append(number)
     sides = zip(map(release_sentences, hypothesis), map(release_sentences, reference), strict=True)

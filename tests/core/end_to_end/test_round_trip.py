@@ -1,4 +1,6 @@
-"""Text comes back from a prepared corpus as it was; a corpus by Moses' rules is that of the tools themselves."""
+"""Text comes back from a prepared corpus as it was; a corpus by Moses' rules is that of the tools
+themselves.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,8 @@ def perfect(prepared: Path, path: Path) -> Path:
             "id": number, "document": document, "first_sentence": first, "sentences": count,
             "hypotheses": [{"score": -1.0, "sentences": split_instance(line)}],
         }
-        for number, (line, (document, first, count)) in enumerate(zip(lines, instance_index.instances, strict=True))
+        for number, (line, (document, first, count)) in enumerate(zip(lines,
+        instance_index.instances, strict=True))
     ]  # fmt: skip
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return path
@@ -100,8 +103,8 @@ def test_text_comes_back(raw, pieces, tmp_path):
         }
 
 
-# Where the text is from: TED, News and the Bible (Maruf et al. 2019; en, de), OpenSubtitles in the sets of Voita et al.
-# (2019; ru, tokenised) and of ctxpro (Wicks and Post 2023; pt).
+# Where the text is from: TED, News and the Bible (Maruf et al. 2019; en, de), OpenSubtitles in the
+# sets of Voita et al. (2019; ru, tokenised) and of ctxpro (Wicks and Post 2023; pt).
 @pytest.mark.parametrize(("lang", "cleaned"), [("en", 0), ("de", 0), ("ru", 4), ("pt", 0)])
 def test_real_text_comes_back(lang, cleaned, tmp_path):
     """2,000 lines are byte-equal after NFC, but for ``cleaned``, with invisible characters."""
@@ -167,7 +170,8 @@ def test_moses_rules_are_those_of_the_tools(raw, moses, tmp_path):
             "\n".join(lines) + "\n", encoding="utf-8"
         )
     run(
-        "preprocess", "--task=translation_doc", "-s", "en", "-t", "de", "--destdir", tmp_path / "bin",
+        "preprocess", "--task=translation_doc", "-s", "en", "-t", "de", "--destdir",
+        tmp_path / "bin",
         "--srcdict", moses / "bin" / "dict.en.txt", "--joined-dictionary", "--trainpref",
         tmp_path / "instances" / "train", "--testpref", tmp_path / "instances" / "test",
     )  # fmt: skip
@@ -184,7 +188,10 @@ def test_each_side_by_a_given_model(raw, pieces, tmp_path):
     }
     for lang, known in words.items():
         write_dictionary(dict.fromkeys(known, 1), [], tmp_path / f"dict.{lang}.txt")
-    models = [f"--sentencepiece={pieces}/sentencepiece.model", f"--sentencepiece-target={tmp_path}/de.model"]
+    models = [
+        f"--sentencepiece={pieces}/sentencepiece.model",
+        f"--sentencepiece-target={tmp_path}/de.model",
+    ]
     manifest = prepare(raw, tmp_path / "out", *models, f"--dictionary={tmp_path}")
     assert manifest["splits"]["test"]["unknown_tokens"] == {"en": 0, "de": 0}
     text = open_text(tmp_path / "out", "de")

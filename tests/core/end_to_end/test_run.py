@@ -1,4 +1,6 @@
-"""A recipe from raw text to scores, as gtransformer run drives it, each stage a program of its own."""
+"""A recipe from raw text to scores, as gtransformer run drives it, each stage a program of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,16 @@ pytestmark = pytest.mark.slow
 def test_every_stage_leaves_its_results(tmp_path: Path):
     write_corpus(tmp_path / "tiny")
     output = tmp_path / "runs"
-    line = [sys.executable, "-m", "gtransformer", "run", "cpu_tiny", tmp_path / "tiny", "--output", output]
+    line = [
+        sys.executable,
+        "-m",
+        "gtransformer",
+        "run",
+        "cpu_tiny",
+        tmp_path / "tiny",
+        "--output",
+        output,
+    ]
     done = run_group([*line, "all"], env=environment())
     assert done.returncode == 0, done.stdout[-3000:]
     assert (output / "checkpoints" / "checkpoint_best.pt").is_file()
@@ -26,7 +37,10 @@ def test_every_stage_leaves_its_results(tmp_path: Path):
     result = read_json(output / "test.scores.json")
     assert list(result["scores"]) == ["raw", "release"]
     for scores in result["scores"].values():
-        assert scores["s_bleu"]["segments"] == DOCUMENTS["test"] * SENTENCES and scores["s_bleu"]["signature"]
+        assert (
+            scores["s_bleu"]["segments"] == DOCUMENTS["test"] * SENTENCES
+            and scores["s_bleu"]["signature"]
+        )
     for stage in ("prepare", "train", "generate.test", "score.test"):
         record = read_json(output / f"{stage}.json")
         assert record["done"] and {"commit", "seconds", "device", "versions"} < set(record)

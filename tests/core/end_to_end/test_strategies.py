@@ -1,4 +1,6 @@
-"""Strategies through fairseq's commands: translations in their places, one for each sentence; what is refused."""
+"""Strategies through fairseq's commands: translations in their places, one for each sentence; what
+is refused.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,17 @@ def checkpoint(tmp_path_factory):
 
 @pytest.fixture
 def generate(checkpoint, tmp_path):
-    """generate(options): the sentences by document of PREFIX.jsonl, which fairseq-generate writes."""
+    """generate(options): the sentences by document of PREFIX.jsonl, which fairseq-generate
+    writes.
+    """
 
     def call(*options: str) -> list[list[str]]:
         line = [PREPARED / "bin", *TASK, f"--path={checkpoint}", *SEARCH, *HERE, *options]
         run("generate", *line, f"--gen-output={tmp_path / 'test'}")
-        lines = [json.loads(one) for one in (tmp_path / "test.jsonl").read_text(encoding="utf-8").splitlines()]
+        lines = [
+            json.loads(one)
+            for one in (tmp_path / "test.jsonl").read_text(encoding="utf-8").splitlines()
+        ]
         return [one["hypotheses"][0]["sentences"] for one in lines]
 
     return call
@@ -45,16 +52,27 @@ def generate(checkpoint, tmp_path):
 
 @torch.no_grad()
 def test_sequential_is_the_search_written_out(generate, checkpoint, tmp_path):
-    """Behind one previous sentence, with the options that a model with as much context was trained with; scored."""
+    """Behind one previous sentence, with the options that a model with as much context was trained
+    with; scored.
+    """
     found = generate("--instances=sliding", "--context-sentences=1", "--strategy=sequential")
     assert [len(one) for one in found] == COUNTS
-    model, task = load_trained(checkpoint, data=str(PREPARED / "bin"), instances="greedy", instance_tokens=100_000)
+    model, task = load_trained(
+        checkpoint, data=str(PREPARED / "bin"), instances="greedy", instance_tokens=100_000
+    )
     task.load_dataset("test")
-    generator = task.build_generator([model], Namespace(beam=3, max_len_a=1.2, max_len_b=2, unnormalized=True))
+    generator = task.build_generator(
+        [model], Namespace(beam=3, max_len_a=1.2, max_len_b=2, unnormalized=True)
+    )
     source, strategy = task.dataset("test")[1]["source"].tolist(), Strategy(SEQUENTIAL, context=1)
     _, tokens, _ = window_by_window(generator, source, strategy)
-    assert found[1] == split_sentences(tokens, task.tgt_dict, {task.tgt_dict.index(f"[{lang}]") for lang in task.langs})
-    assert score([str(PREPARED), "--hypotheses", str(tmp_path / "test.jsonl"), "--reference", "both"]) == 0
+    assert found[1] == split_sentences(
+        tokens, task.tgt_dict, {task.tgt_dict.index(f"[{lang}]") for lang in task.langs}
+    )
+    assert (
+        score([str(PREPARED), "--hypotheses", str(tmp_path / "test.jsonl"), "--reference", "both"])
+        == 0
+    )
     counts = json.loads((tmp_path / "test.scores.json").read_text())["counts"]
     assert counts["sentences"] == 22 and counts["misaligned_instances"] == 0
 
@@ -62,6 +80,10 @@ def test_sequential_is_the_search_written_out(generate, checkpoint, tmp_path):
 def test_sequential_within_instances(generate):
     """Instances as they are stored, 14 of one or two sentences; single ones come out as ever."""
     full, found = generate(), generate("--strategy=sequential")
-    assert [len(one) for one in found] == [len(one) for one in full] == [2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1]
+    assert (
+        [len(one) for one in found]
+        == [len(one) for one in full]
+        == [2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1]
+    )
     assert [one for one in found if len(one) == 1] == [one for one in full if len(one) == 1]
     assert found != full

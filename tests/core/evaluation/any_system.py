@@ -1,4 +1,6 @@
-"""Tiny models of every system in float64, and what one gives a sentence: a plain pass over a text written by hand."""
+"""Tiny models of every system in float64, and what one gives a sentence: a plain pass over a text
+written by hand.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,11 @@ from gtransformer.evaluation.sentence_scores import TokenLists
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.models.transformer import InstanceTransformerModel, LstTransformerConfig, LstTransformerModel
+from gtransformer.models.transformer import (
+    InstanceTransformerModel,
+    LstTransformerConfig,
+    LstTransformerModel,
+)
 from gtransformer.models.window import WindowTransformerConfig, WindowTransformerModel
 from tests.support import drawn
 
@@ -36,10 +42,16 @@ def make_system(name: str, dictionary: Dictionary) -> DocumentModel:
 
 
 @torch.no_grad()
-def score_by_hand(model, dictionary: Dictionary, source: TokenLists, target: TokenLists, sentence: int) -> float:
-    """Log probability of one sentence of the target, all of both sides being read as in training."""
+def score_by_hand(
+    model, dictionary: Dictionary, source: TokenLists, target: TokenLists, sentence: int
+) -> float:
+    """Log probability of one sentence of the target, all of both sides being read as in
+    training.
+    """
     bos, eos = dictionary.bos(), dictionary.eos()
-    read, written = ([token for one in side for token in (bos, *one, eos)] for side in (source, target))
+    read, written = (
+        [token for one in side for token in (bos, *one, eos)] for side in (source, target)
+    )
     logits, _ = model(torch.tensor([read]), torch.tensor([len(read)]), torch.tensor([written]))
     table = torch.log_softmax(logits[0].double(), dim=-1)
     total, number = 0.0, 0

@@ -1,4 +1,6 @@
-"""A prepared corpus of two documents, written by hand: three instances, the first document cut in two."""
+"""A prepared corpus of two documents, written by hand: three instances, the first document cut in
+two.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ from tests.raw_corpus import write_moses_files
 
 INSTANCES = [(0, 0, 2), (0, 2, 1), (1, 0, 2)]
 TEXT = {
-    "en": [["The house is old.", "It is big, too.", "You know it."], ["I see the small dog.", "It barks at night."]],
+    "en": [
+        ["The house is old.", "It is big, too.", "You know it."],
+        ["I see the small dog.", "It barks at night."],
+    ],
     "de": [
         ["Das Haus ist alt.", "Es ist auch groß.", "Du kennst es gut."],
         ["Ich sehe den kleinen Hund.", "Er bellt in der Nacht."],
@@ -35,10 +40,15 @@ HYPOTHESES = [
 def write_documents(path: Path, documents: list[list[str]]) -> None:
     """Write the raw corpus format."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join("<d>\n" + "".join(f"{line}\n" for line in doc) for doc in documents), encoding="utf-8")
+    path.write_text(
+        "".join("<d>\n" + "".join(f"{line}\n" for line in doc) for doc in documents),
+        encoding="utf-8",
+    )
 
 
-def write_pieces(prepared: Path, instances: list[list[str]], lang: str = "de", unknown: tuple[str, ...] = ()) -> None:
+def write_pieces(
+    prepared: Path, instances: list[list[str]], lang: str = "de", unknown: tuple[str, ...] = ()
+) -> None:
     """The target side's instances and a dictionary of their pieces but for ``unknown``."""
     lines = [" ".join(f"<s> {sentence} </s>" for sentence in sentences) for sentences in instances]
     words = {piece for line in lines for piece in line.split()} - {"<s>", "</s>", *unknown}
@@ -58,9 +68,14 @@ def jsonl_lines(hypotheses: list[list[str]], instances=INSTANCES) -> list[dict]:
             "document": document,
             "first_sentence": first,
             "sentences": count,
-            "hypotheses": [{"score": -0.5, "sentences": best}, {"score": -0.9, "sentences": ["x"] * count}],
+            "hypotheses": [
+                {"score": -0.5, "sentences": best},
+                {"score": -0.9, "sentences": ["x"] * count},
+            ],
         }
-        for number, ((document, first, count), best) in enumerate(zip(instances, hypotheses, strict=True))
+        for number, ((document, first, count), best) in enumerate(
+            zip(instances, hypotheses, strict=True)
+        )
     ]
 
 
@@ -70,12 +85,27 @@ def write_jsonl(path: Path, lines: list[dict]) -> Path:
     return path
 
 
-def sacrebleu_command(hypotheses: list[str], references: list[str], folder: Path, *options: str) -> dict:
+def sacrebleu_command(
+    hypotheses: list[str], references: list[str], folder: Path, *options: str
+) -> dict:
     """What sacrebleu's own command prints for these segments, with all digits."""
     for name, lines in (("hyp", hypotheses), ("ref", references)):
-        (folder / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    command = [sys.executable, "-m", "sacrebleu", str(folder / "ref.txt"), "-i", str(folder / "hyp.txt"), "-w", "14"]
-    result = subprocess.run([*command, *options], capture_output=True, text=True, check=True, env={**os.environ})
+        (folder / f"{name}.txt").write_text(
+            "".join(f"{line}\n" for line in lines), encoding="utf-8"
+        )
+    command = [
+        sys.executable,
+        "-m",
+        "sacrebleu",
+        str(folder / "ref.txt"),
+        "-i",
+        str(folder / "hyp.txt"),
+        "-w",
+        "14",
+    ]
+    result = subprocess.run(
+        [*command, *options], capture_output=True, text=True, check=True, env={**os.environ}
+    )
     return json.loads(result.stdout)
 
 
@@ -86,7 +116,9 @@ def write_prepared(folder: Path) -> Path:
     (folder / "bin").mkdir()
     write_moses_files(folder)
     write_pieces(folder, PIECES)
-    InstanceIndex("test", "en", "de", 2, INSTANCES).save(folder / "bin" / "test.en-de.instances.json")
+    InstanceIndex("test", "en", "de", 2, INSTANCES).save(
+        folder / "bin" / "test.en-de.instances.json"
+    )
     return folder
 
 

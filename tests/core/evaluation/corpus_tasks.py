@@ -19,7 +19,9 @@ PAIR = {"source_lang": "en", "target_lang": "de"}
 
 def doc_task(prepared: Path = PREPARED, **options) -> TranslationDocTask:
     """The task of a model with these options."""
-    cfg = TranslationDocConfig(data=str(prepared / "bin"), dataset_impl=None, train_subset="train", **PAIR, **options)
+    cfg = TranslationDocConfig(
+        data=str(prepared / "bin"), dataset_impl=None, train_subset="train", **PAIR, **options
+    )
     return TranslationDocTask.setup_task(cfg)
 
 
@@ -29,11 +31,15 @@ def fairseq_task() -> TranslationTask:
 
 
 def text(task, split: str) -> tuple[InstanceIndex, list[list[list[list[int]]]]]:
-    """The instance index, and of both sides the stored instances as sentences of indices, read from the text."""
+    """The instance index, and of both sides the stored instances as sentences of indices, read from
+    the text.
+    """
     sides = []
     for lang, dictionary in (("en", task.source_dictionary), ("de", task.target_dictionary)):
         lines = map(split_instance, read_lines(PREPARED / "instances" / f"{split}.{lang}"))
-        sides.append([[[dictionary.index(w) for w in sentence.split()] for sentence in one] for one in lines])
+        sides.append(
+            [[[dictionary.index(w) for w in sentence.split()] for sentence in one] for one in lines]
+        )
     return InstanceIndex.load(PREPARED / "bin" / f"{split}.en-de.instances.json"), sides
 
 
@@ -52,7 +58,9 @@ def sentences_of(split: str) -> dict[tuple[int, int], tuple[list[int], list[int]
     """By document and place in it, source and target, from the text files."""
     instance_index, sides = text(doc_task(), split)
     found = {}
-    for (document, first, count), source, target in zip(instance_index.instances, *sides, strict=True):
+    for (document, first, count), source, target in zip(
+        instance_index.instances, *sides, strict=True
+    ):
         for number in range(count):
             found[document, first + number] = source[number], target[number]
     return found

@@ -1,4 +1,6 @@
-"""COMET by a stand-in for unbabel-comet's command, which prints in its format: what it is given, and its failures."""
+"""COMET by a stand-in for unbabel-comet's command, which prints in its format: what it is given,
+and its failures.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,15 @@ parser.add_argument("-t", nargs="+")
 parser.add_argument("--quiet", action="store_true", required=True)
 parser.add_argument("--only_system", action="store_true", required=True)
 args = parser.parse_args()
-sources, references, *texts = (open(name, encoding="utf-8").read().splitlines() for name in (args.s, args.r, *args.t))
+names = (args.s, args.r, *args.t)
+sources, references, *texts = (open(name, encoding="utf-8").read().splitlines() for name in names)
 assert sources == ["One two.", "Three."], sources
 if "fail" in texts[0]:
     sys.exit("no memory is left")
 print("Seed set to 1")
 for name, text in zip(args.t, texts):
-    shares = [sum(w in r.split() for w in t.split()) / len(t.split()) for t, r in zip(text, references, strict=True)]
+    pairs = zip(text, references, strict=True)
+    shares = [sum(w in r.split() for w in t.split()) / len(t.split()) for t, r in pairs]
     print(f"{{name}}\\tscore: {{sum(shares) / len(shares):.4f}}")
 """
 
@@ -44,7 +48,16 @@ def run(tmp_path, monkeypatch, capsys):
     def call(systems: dict[str, str], command: str = "./comet-score"):
         for name, text in systems.items():
             (tmp_path / name).write_text(text)
-        line = ["--reference-file", "ref", "--source-file", "src", "--output", "out.json", "--metrics", "chrf"]
+        line = [
+            "--reference-file",
+            "ref",
+            "--source-file",
+            "src",
+            "--output",
+            "out.json",
+            "--metrics",
+            "chrf",
+        ]
         status = main([*line, "--comet", command, "--hypotheses", *systems])
         return status, *capsys.readouterr()
 

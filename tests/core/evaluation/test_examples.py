@@ -1,4 +1,6 @@
-"""Examples with context before and behind: one sentence counts, in a text that is cut to what a model takes."""
+"""Examples with context before and behind: one sentence counts, in a text that is cut to what a
+model takes.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ def made_examples() -> list[Item]:
 
 
 @pytest.mark.parametrize(
-    ("system", "cut"), [*((system, "three") for system in SYSTEMS), *(("window linear", cut) for cut in CAPACITIES)]
+    ("system", "cut"),
+    [*((system, "three") for system in SYSTEMS), *(("window linear", cut) for cut in CAPACITIES)],
 )
 def test_scores_by_hand(dictionary, encode, system, cut):
     capacity, left = CAPACITIES[cut]
@@ -74,7 +77,9 @@ def test_whole_candidates_of_more_sentences_than_a_model_takes(dictionary, encod
         expected = 0.0
         for end in range(1, len(source) + 1):
             own = slice(max(0, end - most), end)
-            expected += score_by_hand(model, dictionary, encode(source[own]), encode(text[own]), min(end, most) - 1)
+            expected += score_by_hand(
+                model, dictionary, encode(source[own]), encode(text[own]), min(end, most) - 1
+            )
         assert score == pytest.approx(expected, abs=1e-9)
     assert found.detail["context"] == most - 1
 
@@ -86,7 +91,9 @@ CANDIDATES = (("w2", "w2 w2", "w5", "w1 w3"), ("w2", "w2 w4", "w5", "w6"))
 @torch.no_grad()
 @pytest.mark.parametrize("whole", [True, False])
 def test_scores_are_forced_decodings_of_single_sentences(dictionary, encode, whole):
-    """Each sentence with up to two previous ones, as the model was trained; spelled out, one pair at a time."""
+    """Each sentence with up to two previous ones, as the model was trained; spelled out, one pair
+    at a time.
+    """
     model = beside_model(dictionary)
     bos, eos = dictionary.bos(), dictionary.eos()
 
@@ -107,5 +114,3 @@ def test_scores_are_forced_decodings_of_single_sentences(dictionary, encode, who
         for text, score in zip(example.candidates, scores.detail["scores"], strict=True):
             each = [alone(number, sentence) for number, sentence in enumerate(text)]
             assert score == pytest.approx(sum(each) if whole else each[-1], abs=1e-9)
-
-

@@ -1,4 +1,6 @@
-"""The largest input of a model: what its options ask for, and to which context a sentence is cut."""
+"""The largest input of a model: what its options ask for, and to which context a sentence is
+cut.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def test_before_a_sentence(capacity):
 
 
 def test_sides_of_unequal_length():
-    task = doc_task(instances="current", context_sentences=2, target_context_sentences=1, doc_mode="full")
+    task = doc_task(
+        instances="current", context_sentences=2, target_context_sentences=1, doc_mode="full"
+    )
     capacity = capacity_of(task.options.scheme, PREPARED)
     assert capacity.before([5] * 5, [5] * 5) == (3, 2)
     assert capacity.before([5], [5]) == (1, 1)

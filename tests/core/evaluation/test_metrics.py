@@ -31,7 +31,9 @@ def test_equals_the_command(tmp_path, helpers):
 
 
 def test_documents_match_across_the_borders_of_sentences():
-    """The same words, cut elsewhere: pairs of sentences differ, the document is the same; empty ones leave no gap."""
+    """The same words, cut elsewhere: pairs of sentences differ, the document is the same; empty
+    ones leave no gap.
+    """
     sides = [["a b c d e", "", "f g h i"]], [["a b c d", "e", "f g h i"]]
     assert score("bleu", *map(document_segments, sides), "none") == pytest.approx(100)
     assert score("bleu", *map(sentence_segments, sides), "none") < 90
@@ -51,6 +53,11 @@ def test_ter_of_unspaced_scripts_counts_characters():
     """Without the switch a Chinese sentence would be one word: all right or all wrong."""
     assert score("ter", ["我喜欢狗"], ["我喜欢猫"], "zh") == pytest.approx(25)
     assert score("ter", ["我喜欢狗"], ["我喜欢猫"]) == pytest.approx(100)
-    for tokenizer in ("spm", "flores101", "flores200", "spBLEU-1K"):  # of any language: the script decides
+    for tokenizer in (
+        "spm",
+        "flores101",
+        "flores200",
+        "spBLEU-1K",
+    ):  # of any language: the script decides
         assert score("ter", ["我喜欢狗"], ["我喜欢猫"], tokenizer) == pytest.approx(25)
         assert score("ter", ["Der Hund da"], ["Der Mund da"], tokenizer) == pytest.approx(100 / 3)

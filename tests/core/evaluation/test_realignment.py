@@ -1,4 +1,6 @@
-"""Cutting a translation again: against all ways of cutting it, in time for long documents, and through the scores."""
+"""Cutting a translation again: against all ways of cutting it, in time for long documents, and
+through the scores.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,13 @@ def distance(one: list[str], other: list[str]) -> int:
     return row[-1]
 
 
-def cost(words: list[str], references: list[list[str]], cuts: list[int], own: list[int]) -> tuple[int, int]:
+def cost(
+    words: list[str], references: list[list[str]], cuts: list[int], own: list[int]
+) -> tuple[int, int]:
     """Edits, and cuts that are not where the translation has borders itself."""
-    edits = sum(distance(words[a:b], one) for (a, b), one in zip(pairwise(cuts), references, strict=True))
+    edits = sum(
+        distance(words[a:b], one) for (a, b), one in zip(pairwise(cuts), references, strict=True)
+    )
     return edits, sum(cut not in (0, len(words), *own) for cut in cuts)
 
 
@@ -61,11 +67,26 @@ def test_a_document_of_ten_thousand_words():
 @pytest.mark.parametrize(
     ("sentences", "references", "tokenizer", "expected"),
     [
-        (["Er  ist da. Sie", "kommt."], ["Er ist da.", "Sie kommt.", "Wer?"], "13a", ["Er  ist da.", "Sie kommt.", ""]),
+        (
+            ["Er  ist da. Sie", "kommt."],
+            ["Er ist da.", "Sie kommt.", "Wer?"],
+            "13a",
+            ["Er  ist da.", "Sie kommt.", ""],
+        ),
         (["我是人", "你"], ["我", "是人", "你"], "zh", ["我", "是人", "你"]),
-        (["我喜欢猫。你喜欢狗。", ""], ["我喜欢猫。", "你喜欢狗。"], "char", ["我喜欢猫。", "你喜欢狗。"]),
+        (
+            ["我喜欢猫。你喜欢狗。", ""],
+            ["我喜欢猫。", "你喜欢狗。"],
+            "char",
+            ["我喜欢猫。", "你喜欢狗。"],
+        ),
         (["ผมชอบแมวคุณชอบหมา", ""], ["ผมชอบแมว", "คุณชอบหมา"], "char", ["ผมชอบแมว", "คุณชอบหมา"]),
-        (["今年推出2023我们的GPU快", ""], ["推出5G", "我们GPU快"], "zh", ["今年推出2023", "我们的GPU快"]),
+        (
+            ["今年推出2023我们的GPU快", ""],
+            ["推出5G", "我们GPU快"],
+            "zh",
+            ["今年推出2023", "我们的GPU快"],
+        ),
         (["Er ist. Sie", "war."], ["Er ist.", "Sie war."], "13a", ["Er ist.", "Sie war."]),
         (["x y", "z"], ["a", "b"], "13a", ["x y", "z"]),  # whatever costs the same: its own border
         ([], ["a", "b"], "13a", ["", ""]),
@@ -77,17 +98,30 @@ def test_text_is_cut_not_changed(sentences, references, tokenizer, expected):
 
 def test_the_document_of_an_instance_with_other_sentences(prepared, tmp_path, helpers, capsys):
     """Two sentences written as one; the table says so, and d-BLEU has nothing to do with it."""
-    joined = [["das Haus ist neu . er ist auch gro@@ ß ."], ["du kennst es gut ."], helpers.HYPOTHESES[2]]
+    joined = [
+        ["das Haus ist neu . er ist auch gro@@ ß ."],
+        ["du kennst es gut ."],
+        helpers.HYPOTHESES[2],
+    ]
     path = helpers.write_jsonl(tmp_path / "joined.jsonl", helpers.jsonl_lines(joined))
     assert main([str(prepared), "--hypotheses", str(path), "--align", "mwer"]) == 0
-    result, shown = json.loads((tmp_path / "joined.scores.json").read_text()), capsys.readouterr().out
-    assert result["counts"]["misaligned_instances"] == 1 and "1 instances (of plain text: documents)" in shown
+    result, shown = (
+        json.loads((tmp_path / "joined.scores.json").read_text()),
+        capsys.readouterr().out,
+    )
+    assert (
+        result["counts"]["misaligned_instances"] == 1
+        and "1 instances (of plain text: documents)" in shown
+    )
     assert (tmp_path / "joined.txt").read_text(encoding="utf-8").splitlines() == [
         "<d>", "Das Haus ist neu.", "Er ist auch groß.", "Du kennst es gut.",
         "<d>", "Ich sehe den Hund.", "Er bellt nachts in der Nacht.",
     ]  # fmt: skip
     scores = result["scores"]["raw"]
-    assert scores["s_bleu"]["signature"].endswith("|align:mwer") and "align" not in scores["d_bleu"]["signature"]
+    assert (
+        scores["s_bleu"]["signature"].endswith("|align:mwer")
+        and "align" not in scores["d_bleu"]["signature"]
+    )
 
 
 def test_plain_text_of_other_numbers(tmp_path):
@@ -95,7 +129,10 @@ def test_plain_text_of_other_numbers(tmp_path):
     reference.write_text("<d>\na b\nc d\n<d>\ne f\n")
     text.write_text("<d>\na b c\nd\n<d>\ne\nf\n")
     found = score_text(reference, text, alignment=MWER)
-    assert found.scores["raw"].segments.text == [["a b c", "d"], ["e f"]]  # equal numbers stay as they are
+    assert found.scores["raw"].segments.text == [
+        ["a b c", "d"],
+        ["e f"],
+    ]  # equal numbers stay as they are
     assert found.counts["misaligned_instances"] == 1
     assert "align" not in found.scores["raw"].values["d_bleu"].signature
     text.write_text("a b\nc d\ne f\n")
@@ -103,5 +140,3 @@ def test_plain_text_of_other_numbers(tmp_path):
     text.write_text("a b c d\ne f\n")
     with pytest.raises(UserError, match="so open each by a line <d>"):
         score_text(reference, text, alignment=MWER)
-
-

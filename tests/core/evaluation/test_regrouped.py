@@ -1,4 +1,6 @@
-"""Translations of instances that were grouped when the corpus was loaded: put back, scored, or refused."""
+"""Translations of instances that were grouped when the corpus was loaded: put back, scored, or
+refused.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ TILES = {"single", "documents", "pairs"}
 
 @pytest.fixture
 def regrouped(tmp_path, helpers):
-    """make(scheme): the file's lines with the same sentences in other instances; what is not current is rubbish."""
+    """make(scheme): the file's lines with the same sentences in other instances; what is not
+    current is rubbish.
+    """
     sentences = [sentence for instance in helpers.HYPOTHESES for sentence in instance]
     lengths = np.array([len(sentence.split()) + 2 for sentence in sentences])
 
@@ -53,16 +57,28 @@ def regrouped(tmp_path, helpers):
 
 @pytest.fixture
 def direct(tmp_path, helpers, prepared):
-    """make(lines): the same corpus prepared with these instances, and the translations as they were before."""
+    """make(lines): the same corpus prepared with these instances, and the translations as they were
+    before.
+    """
 
     def make(lines):
         folder = tmp_path / "direct"
         shutil.copytree(prepared / "text", folder / "text")
         write_moses_files(folder)
-        pieces = dict(zip(PLACES, [sentence for instance in helpers.PIECES for sentence in instance], strict=True))
+        pieces = dict(
+            zip(
+                PLACES,
+                [sentence for instance in helpers.PIECES for sentence in instance],
+                strict=True,
+            )
+        )
         places = [(line["document"], line["first_sentence"], line["sentences"]) for line in lines]
-        helpers.write_pieces(folder, [[pieces[d, first + i] for i in range(count)] for d, first, count in places])
-        InstanceIndex("test", "en", "de", 2, places).save(folder / "bin" / "test.en-de.instances.json")
+        helpers.write_pieces(
+            folder, [[pieces[d, first + i] for i in range(count)] for d, first, count in places]
+        )
+        InstanceIndex("test", "en", "de", 2, places).save(
+            folder / "bin" / "test.en-de.instances.json"
+        )
         plain = [{key: value for key, value in line.items() if key != "current"} for line in lines]
         helpers.write_jsonl(tmp_path / "direct.jsonl", plain)
         return folder
@@ -71,9 +87,13 @@ def direct(tmp_path, helpers, prepared):
 
 
 @pytest.mark.parametrize("kind", sorted(TILES))
-def test_scores_are_those_of_a_corpus_prepared_like_that(kind, tmp_path, helpers, prepared, regrouped, direct):
+def test_scores_are_those_of_a_corpus_prepared_like_that(
+    kind, tmp_path, helpers, prepared, regrouped, direct
+):
     lines = regrouped(kind)
-    found = score_translations(prepared, "test", helpers.write_jsonl(tmp_path / "r.jsonl", lines), REFERENCES)
+    found = score_translations(
+        prepared, "test", helpers.write_jsonl(tmp_path / "r.jsonl", lines), REFERENCES
+    )
     expected = score_translations(direct(lines), "test", tmp_path / "direct.jsonl", REFERENCES)
     for name in REFERENCES:
         assert found.scores[name].to_json() == expected.scores[name].to_json()
@@ -82,7 +102,9 @@ def test_scores_are_those_of_a_corpus_prepared_like_that(kind, tmp_path, helpers
 
 
 @pytest.mark.parametrize("kind", sorted(SCHEMES.keys() - TILES))
-def test_each_sentence_is_taken_where_it_is_current(kind, tmp_path, helpers, prepared, hypotheses, regrouped):
+def test_each_sentence_is_taken_where_it_is_current(
+    kind, tmp_path, helpers, prepared, hypotheses, regrouped
+):
     lines = regrouped(kind)
     assert any("not this" in line["hypotheses"][0]["sentences"] for line in lines)
     path = helpers.write_jsonl(tmp_path / "r.jsonl", lines)
@@ -92,9 +114,11 @@ def test_each_sentence_is_taken_where_it_is_current(kind, tmp_path, helpers, pre
     found = score_translations(prepared, "test", path, REFERENCES)
     expected = score_translations(prepared, "test", hypotheses, REFERENCES)
     assert found.scores["raw"].segments.text == expected.scores["raw"].segments.text
-    wanted = {key: value for key, value in expected.scores["raw"].to_json().items() if key != "d_bleu_instance"}
+    wanted = {
+        key: value
+        for key, value in expected.scores["raw"].to_json().items()
+        if key != "d_bleu_instance"
+    }
     assert found.scores["raw"].to_json() == wanted
     assert found.scores["release"].values.keys() == found.scores["raw"].values.keys()
     assert found.counts == expected.counts | {"instances": 5, "misaligned_instances": 0}
-
-

@@ -10,7 +10,8 @@ from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.references import reference_option
 from gtransformer.evaluation.score import score_translations
 
-# Three instances. The translation lacks a quotation mark in its first sentence, which turns those of the second.
+# Three instances. The translation lacks a quotation mark in its first sentence, which turns those
+# of the second.
 REFERENCE = [
     ["sie sagte : „ ja “ .", "„ nein “ , sagte er ( heute ) ."],
     ["Haus@@ boote sind schön ."],
@@ -34,10 +35,14 @@ def detokenised(instances: list[list[str]], together: bool = True) -> list[list[
     return result
 
 
-def bleu(hypotheses: list[list[str]], references: list[list[str]], by_instance: bool) -> tuple[float, str]:
+def bleu(
+    hypotheses: list[list[str]], references: list[list[str]], by_instance: bool
+) -> tuple[float, str]:
     """sacrebleu's default BLEU by sentence or by instance."""
     sides = [
-        [" ".join(sentences) for sentences in side] if by_instance else [line for part in side for line in part]
+        [" ".join(sentences) for sentences in side]
+        if by_instance
+        else [line for part in side for line in part]
         for side in (hypotheses, references)
     ]
     metric = BLEU()
@@ -64,12 +69,19 @@ def test_whole_instances_are_detokenised_and_then_cut(instances):
         score, signature = bleu(produced, wanted, by_instance)
         assert scores.values[key].score == score and scores.values[key].signature == signature
         assert "tok:13a" in signature and "case:mixed" in signature
-        one_by_one = bleu(detokenised(TRANSLATION, False), detokenised(REFERENCE, False), by_instance)[0]
+        one_by_one = bleu(
+            detokenised(TRANSLATION, False), detokenised(REFERENCE, False), by_instance
+        )[0]
         assert abs(score - one_by_one) > 1, "the case must tell the two orders apart"
     assert scores.segments.text == [[*produced[0], *produced[1]], produced[2]]
-    assert scores.segments.sentences.references == [line for sentences in wanted for line in sentences]
-    assert scores.segments.instances.references[2] == "das kostet $5. es ist 10% teurer & geht 's gut!"
-    # By hand: truecasing stays, BPE and escapes go, and the quotation mark that is missing shows in the next sentence.
+    assert scores.segments.sentences.references == [
+        line for sentences in wanted for line in sentences
+    ]
+    assert (
+        scores.segments.instances.references[2] == "das kostet $5. es ist 10% teurer & geht 's gut!"
+    )
+    # By hand: truecasing stays, BPE and escapes go, and the quotation mark that is missing shows in
+    # the next sentence.
     assert [*produced[0], *produced[1], produced[2][0]] == [
         "sie sagte: „ja.", "„ nein “, sagte er (heute).", "Boote sind schön.", "das kostet $6.",
     ]  # fmt: skip
@@ -78,7 +90,9 @@ def test_whole_instances_are_detokenised_and_then_cut(instances):
 
 def test_unknown_words_of_the_reference_match_nothing(instances):
     """As in fairseq-generate, which reads the reference from the binary data."""
-    unknown = [[sentence.replace("schön", "<unk>") for sentence in sentences] for sentences in REFERENCE]
+    unknown = [
+        [sentence.replace("schön", "<unk>") for sentence in sentences] for sentences in REFERENCE
+    ]
     scores = instances(unknown, REFERENCE, unknown=("schön",))
     assert scores.segments.sentences.references[2] == "Hausboote sind <<unk>>."
     assert scores.segments.sentences.hypotheses[2] == "Hausboote sind <unk>."
@@ -86,7 +100,9 @@ def test_unknown_words_of_the_reference_match_nothing(instances):
 
 
 def test_sentencepiece(prepared, tmp_path, helpers):
-    """mBART: pieces are joined to words first; the language is de_DE, and there is no tokenised text."""
+    """mBART: pieces are joined to words first; the language is de_DE, and there is no tokenised
+    text.
+    """
     for path in prepared.rglob("test.de"):
         path.rename(path.with_name("test.de_DE"))
     (prepared / "bin" / "test.en-de.instances.json").unlink()
@@ -102,5 +118,3 @@ def test_sentencepiece(prepared, tmp_path, helpers):
     expected = [part.strip() for part in MosesDetokenizer("de").detokenize(words).split("</s>")][:2]
     assert expected == ["Er sagt: „Ja“.", "Das Hausboot"]
     assert scores.segments.text[0][:2] == scores.segments.sentences.references[:2] == expected
-
-

@@ -41,8 +41,14 @@ def test_equals_sacrebleu(prepared, hypotheses, helpers):
 
 
 def test_misaligned_instances(prepared, tmp_path, helpers):
-    """Sentences cut otherwise than the source's: s-BLEU aligns them by order, d-BLEU sees the same words as before."""
-    (a, b), (c,), (d, e) = (["das Haus ist alt .", "es ist auch groß ."], ["du kennst es gut ."], helpers.PIECES[2])
+    """Sentences cut otherwise than the source's: s-BLEU aligns them by order, d-BLEU sees the same
+    words as before.
+    """
+    (a, b), (c,), (d, e) = (
+        ["das Haus ist alt .", "es ist auch groß ."],
+        ["du kennst es gut ."],
+        helpers.PIECES[2],
+    )
     cut = [[f"{a} {b}"], [c], [d, *e.split(" ", 1)]]
     path = helpers.write_jsonl(tmp_path / "cut.jsonl", helpers.jsonl_lines(cut))
     evaluation = score_translations(prepared, "test", path, ["release"])
@@ -51,20 +57,32 @@ def test_misaligned_instances(prepared, tmp_path, helpers):
     assert scores.values["d_bleu"].score == pytest.approx(100)
     assert scores.values["d_bleu_instance"].score == pytest.approx(100)
     (first, empty, third), last = scores.segments.text
-    assert first == "das Haus ist alt. es ist auch groß." and empty == "" and last[1] == "er bellt in der Nacht."
-    expected = sacrebleu.corpus_bleu([first, empty, third, *last], [scores.segments.sentences.references]).score
+    assert (
+        first == "das Haus ist alt. es ist auch groß."
+        and empty == ""
+        and last[1] == "er bellt in der Nacht."
+    )
+    expected = sacrebleu.corpus_bleu(
+        [first, empty, third, *last], [scores.segments.sentences.references]
+    ).score
     assert scores.values["s_bleu"].score == expected < 95
 
 
 def test_dropped_sentences_are_left_out_on_both_sides(prepared, tmp_path, helpers):
     places = [(0, 0, 1), (0, 2, 1), (1, 0, 2)]
-    InstanceIndex("test", "en", "de", 2, places, [(0, 1)]).save(prepared / "bin" / "test.en-de.instances.json")
+    InstanceIndex("test", "en", "de", 2, places, [(0, 1)]).save(
+        prepared / "bin" / "test.en-de.instances.json"
+    )
     (a, _), (c,), (d, e) = helpers.PIECES
     helpers.write_pieces(prepared, [[a], [c], [d, e]])
-    path = helpers.write_jsonl(tmp_path / "rest.jsonl", helpers.jsonl_lines([[a], [c], [d, e]], places))
+    path = helpers.write_jsonl(
+        tmp_path / "rest.jsonl", helpers.jsonl_lines([[a], [c], [d, e]], places)
+    )
     evaluation = score_translations(prepared, "test", path, list(REFERENCES))
     for scores in evaluation.scores.values():
-        assert [scores.values[key].score for key in ("s_bleu", "d_bleu", "d_bleu_instance")] == pytest.approx([100] * 3)
+        assert [
+            scores.values[key].score for key in ("s_bleu", "d_bleu", "d_bleu_instance")
+        ] == pytest.approx([100] * 3)
         assert scores.values["s_bleu"].segments == evaluation.counts["sentences"] == 4
     assert evaluation.counts["left_out_sentences"] == 1
     text = score_translations(prepared, "test", evaluation.write_text()).scores["raw"]
@@ -73,11 +91,20 @@ def test_dropped_sentences_are_left_out_on_both_sides(prepared, tmp_path, helper
 
 def test_command_writes_json_text_and_table(prepared, hypotheses, tmp_path, capsys):
     output = tmp_path / "scores.json"
-    arguments = [str(prepared), "--split", "test", "--hypotheses", str(hypotheses), "--reference", "both"]
+    arguments = [
+        str(prepared),
+        "--split",
+        "test",
+        "--hypotheses",
+        str(hypotheses),
+        "--reference",
+        "both",
+    ]
     assert main([*arguments, "--output", str(output)]) == 0
     result = json.loads(output.read_text(encoding="utf-8"))
     assert result["counts"] == {
-        "documents": 2, "instances": 3, "sentences": 5, "left_out_sentences": 0, "misaligned_instances": 0,
+        "documents": 2, "instances": 3, "sentences": 5, "left_out_sentences": 0,
+        "misaligned_instances": 0,
     }  # fmt: skip
     assert (result["split"], result["source_lang"], result["target_lang"]) == ("test", "en", "de")
     assert set(result["scores"]) == {"raw", "release"}

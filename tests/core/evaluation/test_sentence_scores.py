@@ -1,4 +1,6 @@
-"""Scores of sentences: batches, texts that are too long, models that have diverged, standard errors."""
+"""Scores of sentences: batches, texts that are too long, models that have diverged, standard
+errors.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def test_batches_hold_every_request_once_within_the_limit(encode):
 
 
 def test_batches_do_not_depend_on_where_sources_lie_in_memory(encode):
-    """Sources of one length, whose ids come in any order: theirs is that of the first request that has each."""
+    """Sources of one length, whose ids come in any order: theirs is that of the first request that
+    has each.
+    """
     sources = sorted((encode(SOURCES[0]) for _ in range(20)), key=id)
     for order in (sources, sources[::-1], sources[10:] + sources[:10]):
         requests = [Request(source, encode(TARGETS[0])) for _ in range(2) for source in order]
@@ -50,7 +54,6 @@ def test_a_model_that_has_diverged_is_not_scored(dictionary):
             score([request])
 
 
-
 def test_standard_errors():
     # Alone: three of four, sqrt(3/4 * 1/4 / 3).
     assert standard_error([True, True, True, False], [None] * 4) == pytest.approx(25.0)
@@ -61,5 +64,7 @@ def test_standard_errors():
     assert standard_error([True, False, False, True], [7, 7, 9, 9]) == 0.0
     # Residuals of the groups 2/3 + 2/3 - 1/3 = 1, -1/3 - 1/3 - 1/3 = -1 and 0: sqrt(2 * 3 / 2) / 9.
     solved = [True, True, False, False, False, False, True, False, False]
-    assert standard_error(solved, [0] * 3 + [1] * 3 + [2] * 3) == pytest.approx(100 * math.sqrt(3) / 9)
+    assert standard_error(solved, [0] * 3 + [1] * 3 + [2] * 3) == pytest.approx(
+        100 * math.sqrt(3) / 9
+    )
     assert standard_error([True, False], [3, 3]) is None

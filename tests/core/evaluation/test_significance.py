@@ -23,14 +23,18 @@ WORDS = "the cat sat on a mat and it was very warm there so nobody went home bef
 
 
 def corpus(errors: float, seed: int) -> list[list[str]]:
-    """Eight documents of sentences, some of whose words are wrong; the same sentences for any rate of errors."""
+    """Eight documents of sentences, some of whose words are wrong; the same sentences for any rate
+    of errors.
+    """
     draw, noise = random.Random(1), random.Random(seed)
     documents = []
     for _ in range(8):
         document = []
         for _ in range(draw.randint(2, 6)):
             words = draw.choices(WORDS, k=draw.randint(5, 12))
-            document.append(" ".join(noise.choice(WORDS) if noise.random() < errors else word for word in words))
+            document.append(
+                " ".join(noise.choice(WORDS) if noise.random() < errors else word for word in words)
+            )
         documents.append(document)
     return documents
 
@@ -41,7 +45,10 @@ REFERENCE, BASELINE, SYSTEM = corpus(0, 0), corpus(0.30, 2), corpus(0.2, 3)
 @pytest.fixture(scope="module")
 def systems() -> dict:
     """A baseline and a slightly better system."""
-    return {name: segments_of_text(text, REFERENCE, "none") for name, text in (("A", BASELINE), ("B", SYSTEM))}
+    return {
+        name: segments_of_text(text, REFERENCE, "none")
+        for name, text in (("A", BASELINE), ("B", SYSTEM))
+    }
 
 
 def texts(level: str, documents: list[list[str]]) -> list[str]:
@@ -52,11 +59,17 @@ def texts(level: str, documents: list[list[str]]) -> list[str]:
 
 @pytest.mark.parametrize(("key", "level"), [("s_bleu", "sentences"), ("d_bleu", "documents")])
 def test_all_exchanges_of_documents_by_sacrebleu(systems, key, level):
-    """Eight documents: each of the 2^8 exchanges is made here, and its difference compared with the real one."""
+    """Eight documents: each of the 2^8 exchanges is made here, and its difference compared with the
+    real one.
+    """
 
-    def gain(first: list[list[str]], second: list[list[str]], reference: list[list[str]] = REFERENCE) -> float:
+    def gain(
+        first: list[list[str]], second: list[list[str]], reference: list[list[str]] = REFERENCE
+    ) -> float:
         sides = (
-            sacrebleu.corpus_bleu(texts(level, side), [texts(level, reference)], tokenize="none", force=True).score
+            sacrebleu.corpus_bleu(
+                texts(level, side), [texts(level, reference)], tokenize="none", force=True
+            ).score
             for side in (second, first)
         )
         return next(sides) - next(sides)
@@ -64,24 +77,47 @@ def test_all_exchanges_of_documents_by_sacrebleu(systems, key, level):
     result, real, larger = compare(systems, key)["B"], gain(BASELINE, SYSTEM), 0
     for exchanged in itertools.product([False, True], repeat=8):
         pairs = zip(exchanged, BASELINE, SYSTEM, strict=True)
-        sides = zip(*((new, old) if other else (old, new) for other, old, new in pairs), strict=True)
+        sides = zip(
+            *((new, old) if other else (old, new) for other, old, new in pairs), strict=True
+        )
         larger += abs(gain(*map(list, sides))) >= abs(real) - 1e-9
     assert result.p_value == larger / 2**8 and 1 / 2**8 < result.p_value < 0.9
     assert result.difference == pytest.approx(real, abs=1e-9) and result.units == 8
     # The interval: the difference without each document in turn, t of 7 degrees of freedom.
-    left = [gain(*(side[:d] + side[d + 1 :] for side in (BASELINE, SYSTEM, REFERENCE))) for d in range(8)]
+    left = [
+        gain(*(side[:d] + side[d + 1 :] for side in (BASELINE, SYSTEM, REFERENCE)))
+        for d in range(8)
+    ]
     half = 2.364624 * math.sqrt(7 / 8 * sum((one - np.mean(left)) ** 2 for one in left))
     assert result.interval == pytest.approx((real - half, real + half), abs=1e-3 * half)
 
 
 def test_agrees_with_sacrebleus_randomisation(tmp_path):
-    """Of documents of one sentence. Its command draws otherwise and does not count ties, of which TER has many."""
-    sides = {name: texts("sentences", side) for name, side in (("ref", REFERENCE), ("A", BASELINE), ("B", SYSTEM))}
+    """Of documents of one sentence. Its command draws otherwise and does not count ties, of which
+    TER has many.
+    """
+    sides = {
+        name: texts("sentences", side)
+        for name, side in (("ref", REFERENCE), ("A", BASELINE), ("B", SYSTEM))
+    }
     for name, lines in sides.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "A", "B", "--paired-ar", "--paired-ar-n", "2000"]
+    command = [
+        sys.executable,
+        "-m",
+        "sacrebleu",
+        "ref",
+        "-i",
+        "A",
+        "B",
+        "--paired-ar",
+        "--paired-ar-n",
+        "2000",
+    ]
     options = ["-m", "bleu", "chrf", "ter", "--tokenize", "none", "--force"]
-    done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [*command, *options], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     base, other = json.loads(done.stdout)
     single = {name: [[line] for line in lines] for name, lines in sides.items()}
     systems = {name: segments_of_text(single[name], single["ref"], "none") for name in "AB"}
@@ -95,8 +131,12 @@ def test_agrees_with_sacrebleus_randomisation(tmp_path):
         assert ours.difference == pytest.approx(theirs["score"] - base[metric]["score"], abs=0.011)
 
 
-def documents_of(draw: np.random.Generator, count: int, gain: float) -> tuple[np.ndarray, np.ndarray]:
-    """Counts as of BLEU of two systems on documents of unequal lengths, each with a strength of its own on each."""
+def documents_of(
+    draw: np.random.Generator, count: int, gain: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Counts as of BLEU of two systems on documents of unequal lengths, each with a strength of its
+    own on each.
+    """
     length = np.exp(draw.normal(4, 0.5, count)).astype(int) + 10
     common, sides = draw.normal(0.3, 0.3, count), []
     for one in (0.0, gain):
@@ -112,18 +152,26 @@ def scores(sums: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("count", [6, 9, 20])
 def test_false_positives_and_coverage(count):
-    """Of two systems that are equally good 5 % are told apart at 0.05, and the interval holds the truth in 95 %."""
+    """Of two systems that are equally good 5 % are told apart at 0.05, and the interval holds the
+    truth in 95 %.
+    """
     draw, trials = np.random.default_rng(count), 400
-    found = [paired_test(*documents_of(draw, count, 0.0), scores, samples=200) for _ in range(trials)]
+    found = [
+        paired_test(*documents_of(draw, count, 0.0), scores, samples=200) for _ in range(trials)
+    ]
     rate = sum(one.p_value <= 0.05 for one in found) / trials
-    assert (0.005 if count == 6 else 0.02) <= rate <= 0.085  # 2 / 2^6 is the only value below 0.05 there: 0.03
+    assert (
+        (0.005 if count == 6 else 0.02) <= rate <= 0.085
+    )  # 2 / 2^6 is the only value below 0.05 there: 0.03
     assert 0.91 <= sum(one.interval[0] <= 0 <= one.interval[1] for one in found) / trials <= 0.98
     better = [paired_test(*documents_of(draw, count, 1.0), scores, samples=200) for _ in range(40)]
     assert sum(one.p_value <= 0.05 for one in better) >= 36, "a difference that is there is found"
 
 
 def test_what_nothing_can_be_said_about():
-    """Where every exchange has the same difference, as where one document differs, p is 1; of five there is none."""
+    """Where every exchange has the same difference, as where one document differs, p is 1; of five
+    there is none.
+    """
     found = paired_test(*documents_of(np.random.default_rng(1), 5, 3.0), scores)
     assert found.p_value is None and found.interval is None and found.difference > 5
     first = np.ones((10, 10)) * 50
@@ -136,9 +184,14 @@ def test_what_nothing_can_be_said_about():
 
 
 def test_several_seeds_are_summed(systems):
-    """Two seeds of both systems that are the same: counts are twice as large, the rest is as of one."""
+    """Two seeds of both systems that are the same: counts are twice as large, the rest is as of
+    one.
+    """
     once = compare(systems, "d_bleu")["B"]
     twice = compare({name: [one, one] for name, one in systems.items()}, "d_bleu")["B"]
-    assert (twice.p_value, twice.difference) == (once.p_value, pytest.approx(once.difference, abs=1e-6))
+    assert (twice.p_value, twice.difference) == (
+        once.p_value,
+        pytest.approx(once.difference, abs=1e-6),
+    )
     with pytest.raises(UserError, match="system C was not scored against the same"):
         compare({"A": systems["A"], "C": segments_of_text(BASELINE, SYSTEM, "none")}, "d_bleu")

@@ -23,10 +23,17 @@ DOCUMENTS = {
 }
 
 
-def entry(document: str, segment: int, wrong: list[str], distance: int, intrasegmental: bool | None) -> dict:
+def entry(
+    document: str, segment: int, wrong: list[str], distance: int, intrasegmental: bool | None
+) -> dict:
     source, right = (side[segment - 1] for side in DOCUMENTS[document])
     errors = [{"contrastive": text, "type": "pronominal coreference"} for text in wrong]
-    known = {"src segment": source, "ref segment": right, "src pronoun": "It", "ref pronoun": right.split()[0]}
+    known = {
+        "src segment": source,
+        "ref segment": right,
+        "src pronoun": "It",
+        "ref pronoun": right.split()[0],
+    }
     place = {"document id": document, "segment id": segment, "ante distance": distance}
     return known | place | {"errors": errors, "intrasegmental": intrasegmental}
 
@@ -46,7 +53,11 @@ def test_contrapro_by_one_pass_a_candidate(saved_model, tmp_path, capsys):
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (tmp_path / "items.json").write_text(json.dumps(CONTRAPRO), encoding="utf-8")
     prepared, checkpoint = saved_model.parent / "prepared", saved_model.parent / "checkpoint.pt"
-    files = [f"--items={tmp_path / 'items.json'}", f"--output={tmp_path / 'o.json'}", f"--path={checkpoint}"]
+    files = [
+        f"--items={tmp_path / 'items.json'}",
+        f"--output={tmp_path / 'o.json'}",
+        f"--path={checkpoint}",
+    ]
     context = ["--context=2", f"--documents={tmp_path / 'subtitles'}"]
     assert main([str(prepared), *files, *context, "--cpu", "--max-tokens=60"]) == 0
     result = json.loads((tmp_path / "o.json").read_text(encoding="utf-8"))
@@ -55,18 +66,27 @@ def test_contrapro_by_one_pass_a_candidate(saved_model, tmp_path, capsys):
     solved = 0
     for item, found in zip(CONTRAPRO, result["items"], strict=True):
         last = item["segment id"] - 1
-        english, german = (list(side[max(0, last - 2) : last]) for side in DOCUMENTS[item["document id"]])
+        english, german = (
+            list(side[max(0, last - 2) : last]) for side in DOCUMENTS[item["document id"]]
+        )
         expected = []
         for text in [item["ref segment"], *(error["contrastive"] for error in item["errors"])]:
             source = open_text(prepared, "en").encode([*english, item["src segment"]])
             target = open_text(prepared, "de").encode([*german, text])
             sides = [
                 [[dictionary.index(word) for word in sentence.split()] for sentence in sentences]
-                for dictionary, sentences in ((task.source_dictionary, source), (task.target_dictionary, target))
+                for dictionary, sentences in (
+                    (task.source_dictionary, source),
+                    (task.target_dictionary, target),
+                )
             ]
-            expected.append(score_by_hand(model.eval(), task.target_dictionary, *sides, len(german)))
+            expected.append(
+                score_by_hand(model.eval(), task.target_dictionary, *sides, len(german))
+            )
         assert found["scores"] == pytest.approx(expected, abs=5e-5)
-        assert min(abs(expected[0] - other) for other in expected[1:]) > 1e-3, "candidates must differ"
+        assert min(abs(expected[0] - other) for other in expected[1:]) > 1e-3, (
+            "candidates must differ"
+        )
         assert found["solved"] == (expected[0] == max(expected))
         solved += found["solved"]
     assert result["total"]["solved"] == solved and result["total"]["items"] == 3

@@ -23,7 +23,10 @@ def read(tmp_path, helpers):
 
     def run(lines: list):
         path = tmp_path / "some.jsonl"
-        path.write_text("".join((x if isinstance(x, str) else json.dumps(x)) + "\n" for x in lines), encoding="utf-8")
+        path.write_text(
+            "".join((x if isinstance(x, str) else json.dumps(x)) + "\n" for x in lines),
+            encoding="utf-8",
+        )
         return read_translations(path, InstanceIndex("test", "en", "de", 2, helpers.INSTANCES))
 
     return run
@@ -64,8 +67,9 @@ def test_damaged_files(read, lines, change, said):
 def test_alignment_by_order(hypothesis, count, in_front, from_end):
     assert align_sentences(hypothesis, count) == in_front
     for current, expected in ((None, in_front), ((0, 1), in_front), ((count - 1, 1), from_end)):
-        assert TranslatedInstance(0, 0, count, hypothesis, current).aligned(hypothesis) == expected or count == 1
+        assert (
+            TranslatedInstance(0, 0, count, hypothesis, current).aligned(hypothesis) == expected
+            or count == 1
+        )
     assert align_sentences(hypothesis, count, from_end=True) == from_end
     assert align_sentences(hypothesis, 0, from_end=True) == []
-
-

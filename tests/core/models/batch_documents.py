@@ -17,7 +17,8 @@ CONTEXT = 2  # previous sentences
 class Batch:
     """Pseudo-documents of consecutive sentences.
 
-    ``sentences`` of either side, each a list of tokens; ``first`` the number of the sentence that each row begins with.
+    ``sentences`` of either side, each a list of tokens; ``first`` the number of the sentence that
+    each row begins with.
     """
 
     dictionary: object
@@ -43,15 +44,23 @@ class Batch:
         }
 
     def current(self, logits: Tensor) -> list[Tensor]:
-        """Of the padded logits of all rows, those of each current sentence, (tokens, vocabulary)."""
+        """Of the padded logits of all rows, those of each current sentence, (tokens,
+        vocabulary).
+        """
         lengths = [len(row) for row in self.rows(self.target)]
-        return [row[length - len(own) : length] for row, length, own in zip(logits, lengths, self.target, strict=True)]
+        return [
+            row[length - len(own) : length]
+            for row, length, own in zip(logits, lengths, self.target, strict=True)
+        ]
 
 
 def document(dictionary, seed: int = 3, sentences: int = 6, begin: int = 1) -> Batch:
     """A random one, with an empty sentence on each side."""
     draw = random.Random(seed)
-    sides = [[random_document(draw, dictionary, [draw.randint(1, 4)]) for _ in range(sentences)] for _ in range(2)]
+    sides = [
+        [random_document(draw, dictionary, [draw.randint(1, 4)]) for _ in range(sentences)]
+        for _ in range(2)
+    ]
     for side, empty in zip(sides, (1, 2), strict=True):
         side[empty] = [dictionary.bos(), dictionary.eos()]
     return Batch(dictionary, *sides, begin)

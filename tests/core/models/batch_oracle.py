@@ -1,4 +1,5 @@
-"""Systems that read their batch, spelled out in NumPy and float64: the whole batch, with the masks of the equations.
+"""Systems that read their batch, spelled out in NumPy and float64: the whole batch, with the masks
+of the equations.
 
 Only parameters are taken from the model, by name. Equations are those of Wu et al. (2023).
 """
@@ -29,7 +30,9 @@ class BatchOracle(Oracle):
             x = self.embed(side, tokens)
             for place, token in enumerate(tokens):
                 if numbered and token == self.bos:
-                    mapped = self.linear(f"{side}.batch_front.numbers.map", waves(number, x.shape[1]))
+                    mapped = self.linear(
+                        f"{side}.batch_front.numbers.map", waves(number, x.shape[1])
+                    )
                     word = math.sqrt(x.shape[1]) * self.p[f"{side}.embed_tokens.weight"][token]
                     x = x + np.outer(np.arange(len(x)) == place, mapped - word)
                     number += 1
@@ -39,12 +42,18 @@ class BatchOracle(Oracle):
     def front(self, side: str, rows: list[list[int]], x: Rows) -> Rows:
         """What the instances find in their batch, and the norm."""
         if str(self.cfg.batch_attention_in) in (side, "both"):
-            x = self.flat(side, rows, x) if hasattr(self.cfg, "context_gate") else self.between(side, x)
+            x = (
+                self.flat(side, rows, x)
+                if hasattr(self.cfg, "context_gate")
+                else self.between(side, x)
+            )
         return [self.norm(f"{side}.batch_front.layer_norm", one) for one in x]
 
     def flat(self, side: str, rows: list[list[int]], x: Rows) -> Rows:
         """Eq. 7 to 10 over the current sentences."""
-        begins = [max(place for place, token in enumerate(tokens) if token == self.bos) for tokens in rows]
+        begins = [
+            max(place for place, token in enumerate(tokens) if token == self.bos) for tokens in rows
+        ]
         own = np.concatenate([one[begin:] for one, begin in zip(x, begins, strict=True)])
         causal = [np.tri(len(own), dtype=bool)] if side == "decoder" else []
         mixed = self.mixed(side, own, self.attention(f"{side}.{FLAT}", side, own, own, *causal))
@@ -79,8 +88,14 @@ class BatchOracle(Oracle):
     def logits(self, sources: list[list[int]], targets: list[list[int]], first: list[int]) -> Rows:
         """(tokens, vocabulary) of each instance of the batch."""
         cfg = self.cfg
-        x, y = (self.embeddings(side, rows, first) for side, rows in (("encoder", sources), ("decoder", targets)))
-        behind, norms = 0, [getattr(cfg, f"doc_{side}_layer_norm", False) for side in ("encoder", "decoder")]
+        x, y = (
+            self.embeddings(side, rows, first)
+            for side, rows in (("encoder", sources), ("decoder", targets))
+        )
+        behind, norms = (
+            0,
+            [getattr(cfg, f"doc_{side}_layer_norm", False) for side in ("encoder", "decoder")],
+        )
         if hasattr(cfg, "batch_vector_in"):
             vector, where = self.vector(x)[None], str(cfg.batch_vector_in)
             x = [np.concatenate([one, vector]) for one in x] if where != "decoder" else x
@@ -93,6 +108,8 @@ class BatchOracle(Oracle):
         found = []
         for source, target in zip(x, y, strict=True):
             memory = self.stack("encoder", "encoder", cfg.encoder_layers, source)
-            states = self.stack("decoder", "decoder", cfg.decoder_layers, target, None, memory)[behind:]
+            states = self.stack("decoder", "decoder", cfg.decoder_layers, target, None, memory)[
+                behind:
+            ]
             found.append(states @ self.p["decoder.output_projection.weight"].T)
         return found

@@ -1,5 +1,6 @@
-"""Decoding a batch as it is defined, in NumPy and float64: a token of every hypothesis at a time, nothing cached but
-what must stay. Only parameters are taken from the model."""
+"""Decoding a batch as it is defined, in NumPy and float64: a token of every hypothesis at a time,
+nothing cached but what must stay. Only parameters are taken from the model.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from tests.core.models.batch_oracle import FLAT, BatchOracle
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """``tokens`` of the current sentence, ``<s>`` first; ``inputs``: what went into the first layer for each."""
+    """``tokens`` of the current sentence, ``<s>`` first; ``inputs``: what went into the first layer
+    for each.
+    """
 
     tokens: tuple[int, ...] = ()
     inputs: tuple[np.ndarray, ...] = ()
@@ -23,7 +26,9 @@ class Hypothesis:
 
 @dataclass
 class BatchSteps:
-    """A batch of pseudo-documents: rows of source tokens, contexts of target tokens, numbers of first sentences."""
+    """A batch of pseudo-documents: rows of source tokens, contexts of target tokens, numbers of
+    first sentences.
+    """
 
     model: object
     sources: list[list[int]]
@@ -33,8 +38,12 @@ class BatchSteps:
 
     def __post_init__(self):
         oracle = self.oracle = BatchOracle(self.model)
-        x = oracle.front("encoder", self.sources, oracle.embeddings("encoder", self.sources, self.first))
-        self.memories = [oracle.stack("encoder", "encoder", self.model.cfg.encoder_layers, one) for one in x]
+        x = oracle.front(
+            "encoder", self.sources, oracle.embeddings("encoder", self.sources, self.first)
+        )
+        self.memories = [
+            oracle.stack("encoder", "encoder", self.model.cfg.encoder_layers, one) for one in x
+        ]
 
     def embedded(self, sentence: int, tokens: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """Embeddings of the context and of the current tokens."""
@@ -42,7 +51,9 @@ class BatchSteps:
         (x,) = self.oracle.embeddings("decoder", rows, [self.first[sentence]])
         return np.split(x, [len(self.contexts[sentence])])
 
-    def take(self, sentence: int, hypothesis: Hypothesis, token: int, held: dict[int, Sequence[int]]):
+    def take(
+        self, sentence: int, hypothesis: Hypothesis, token: int, held: dict[int, Sequence[int]]
+    ):
         """A hypothesis with one more token, and the logits behind it.
 
         ``held``: by sentence the tokens that are read of it; later sentences are not.
@@ -52,19 +63,26 @@ class BatchSteps:
         newest = own[-1:]
         if str(self.model.cfg.batch_attention_in) in ("decoder", "both"):
             others = [self.embedded(j, held[j])[1] for j in sorted(held) if j < sentence]
-            found = oracle.attention(f"decoder.{FLAT}", "decoder", newest, np.concatenate([own, *others]))
+            found = oracle.attention(
+                f"decoder.{FLAT}", "decoder", newest, np.concatenate([own, *others])
+            )
             newest = oracle.mixed("decoder", newest, found)
         norm = "decoder.batch_front.layer_norm"
         inputs = (*hypothesis.inputs, oracle.norm(norm, newest)[0])
         x = np.concatenate([oracle.norm(norm, context), np.stack(inputs)])
-        states = oracle.stack("decoder", "decoder", self.model.cfg.decoder_layers, x, None, self.memories[sentence])
+        states = oracle.stack(
+            "decoder", "decoder", self.model.cfg.decoder_layers, x, None, self.memories[sentence]
+        )
         logits = states[-1] @ oracle.p["decoder.output_projection.weight"].T
         return replace(hypothesis, tokens=tokens, inputs=inputs), logits
 
 
 def contexts_of(batch: Batch) -> list[list[int]]:
     """First translations of what stands before each sentence: those of the document's target."""
-    return [row[: len(row) - len(own)] for row, own in zip(batch.rows(batch.target), batch.target, strict=True)]
+    return [
+        row[: len(row) - len(own)]
+        for row, own in zip(batch.rows(batch.target), batch.target, strict=True)
+    ]
 
 
 def steps_of(model, batch: Batch) -> BatchSteps:

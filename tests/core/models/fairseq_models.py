@@ -12,22 +12,33 @@ from fairseq.models.transformer import TransformerModel
 SIZES = {
     f"{side}_{key}": value
     for side in ("encoder", "decoder")
-    for key, value in {"embed_dim": 16, "ffn_embed_dim": 24, "layers": 3, "attention_heads": 2}.items()
+    for key, value in {
+        "embed_dim": 16,
+        "ffn_embed_dim": 24,
+        "layers": 3,
+        "attention_heads": 2,
+    }.items()
 }
 
 
 def settings(arch: str, **options) -> Namespace:
-    """The options of a fairseq model of 16 dimensions and 3 + 3 layers, as its training would have stored them."""
+    """The options of a fairseq model of 16 dimensions and 3 + 3 layers, as its training would have
+    stored them.
+    """
     args = Namespace(arch=arch, _name=arch, task="translation", dropout=0.0, **{**SIZES, **options})
     ARCH_CONFIG_REGISTRY[arch](args)
     return args
 
 
 def build(dictionary, arch: str = "transformer", seed: int = 1, target=None, **options):
-    """Such a model in evaluation mode, with random weights drawn wide; ``target``: another dictionary than source's."""
+    """Such a model in evaluation mode, with random weights drawn wide; ``target``: another
+    dictionary than source's.
+    """
     torch.manual_seed(seed)
     task = Namespace(source_dictionary=dictionary, target_dictionary=target or dictionary)
-    model = (BARTModel if "bart" in arch else TransformerModel).build_model(settings(arch, **options), task)
+    model = (BARTModel if "bart" in arch else TransformerModel).build_model(
+        settings(arch, **options), task
+    )
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 1:
@@ -40,9 +51,11 @@ def build(dictionary, arch: str = "transformer", seed: int = 1, target=None, **o
 
 def checkpoint(model, args: Namespace) -> dict:
     """What fairseq's training saves, as far as loading reads it."""
-    history = [{"criterion_name": "LabelSmoothedCrossEntropyCriterion", "optimizer_name": "FairseqAdam",
+    history = [{"criterion_name": "LabelSmoothedCrossEntropyCriterion",
+    "optimizer_name": "FairseqAdam",
                 "lr_scheduler_state": {"best": None}, "num_updates": 7}]  # fmt: skip
     return {
-        "args": args, "model": model.state_dict(), "optimizer_history": history, "last_optimizer_state": None,
+        "args": args, "model": model.state_dict(), "optimizer_history": history,
+        "last_optimizer_state": None,
         "extra_state": {"train_iterator": {"epoch": 3, "iterations_in_epoch": 0}, "val_loss": 1.5},
     }  # fmt: skip

@@ -1,9 +1,10 @@
-"""Every system in NumPy: a document pair at a time, matrices as the papers have them, masks for each pair of tokens.
+"""Every system in NumPy: a document pair at a time, matrices as the papers have them, masks for
+each pair of tokens.
 
-Nothing here is the models' code: of these there are their options, and their parameters as arrays by name. Equations
-of the Document Transformer are those of Zhang et al. (2018), transposed: rows are tokens. Parameters may be complex:
-all that is done to them is analytic, or decided by the real part, so the imaginary part of f(p + i h v) over a tiny h
-is f's derivative along v.
+Nothing here is the models' code: of these there are their options, and their parameters as arrays
+by name. Equations of the Document Transformer are those of Zhang et al. (2018), transposed: rows
+are tokens. Parameters may be complex: all that is done to them is analytic, or decided by the real
+part, so the imaginary part of f(p + i h v) over a tiny h is f's derivative along v.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Oracle:
 
     Args:
         cfg: the model's options.
-        parameters: by name, (out, in) and so on; ``SIDE.embed_positions.weight`` also where positions are sinusoids.
+        parameters: by name, (out, in) and so on; ``SIDE.embed_positions.weight`` also where
+            positions are sinusoids.
         bos, eos: indices of ``<s>`` and ``</s>``.
     """
 
@@ -50,37 +52,63 @@ class Oracle:
     def seen(self, name: str, number: int, queries: int, keys: int) -> Masks:
         """Who sees whom in the attention ``name`` of a layer."""
         causal = name.startswith("decoder") and name.endswith("self_attn")
-        return [[np.tri(queries, keys, dtype=bool) if causal else np.ones((queries, keys), dtype=bool)]]
+        return [
+            [np.tri(queries, keys, dtype=bool) if causal else np.ones((queries, keys), dtype=bool)]
+        ]
 
     def decoded(self, target: list[int], context: ndarray | None, memory: ndarray) -> ndarray:
-        x = self.stack("decoder", "decoder", self.cfg.decoder_layers, self.embed("decoder", target), context, memory)
+        x = self.stack(
+            "decoder",
+            "decoder",
+            self.cfg.decoder_layers,
+            self.embed("decoder", target),
+            context,
+            memory,
+        )
         return x @ self.p["decoder.output_projection.weight"].T
 
     def embed(self, side: str, tokens: list[int]) -> ndarray:
         """Words and positions, (tokens, channels)."""
-        words, table = self.p[f"{side}.embed_tokens.weight"], self.p.get(f"{side}.embed_positions.weight")
+        words, table = (
+            self.p[f"{side}.embed_tokens.weight"],
+            self.p.get(f"{side}.embed_positions.weight"),
+        )
         x = np.sqrt(words.shape[1]) * words[tokens]
         if table is None:
             return x
         places = np.arange(len(tokens))
         if str(getattr(self.cfg, "positions", "document")) == "sentence":
-            begins = [max((i for i in range(at + 1) if tokens[i] == self.bos), default=0) for at in places]
+            begins = [
+                max((i for i in range(at + 1) if tokens[i] == self.bos), default=0) for at in places
+            ]
             places = places - begins
         return x + table[FIRST_POSITION + places]
 
-    def stack(self, name: str, side: str, layers: int, x: ndarray, context=None, memory=None) -> ndarray:
+    def stack(
+        self, name: str, side: str, layers: int, x: ndarray, context=None, memory=None
+    ) -> ndarray:
         """So many layers, and the norm behind them where norms stand before the blocks."""
         for number in range(layers):
             x = self.layer(name, number, side, x, context, memory)
-        return self.norm(f"{name}.layer_norm", x) if getattr(self.cfg, f"{side}_normalize_before") else x
+        return (
+            self.norm(f"{name}.layer_norm", x)
+            if getattr(self.cfg, f"{side}_normalize_before")
+            else x
+        )
 
-    def layer(self, stack: str, number: int, side: str, x: ndarray, context=None, memory=None) -> ndarray:
-        """Self-attention, attention to the context and to the memory where there are any, feed-forward."""
+    def layer(
+        self, stack: str, number: int, side: str, x: ndarray, context=None, memory=None
+    ) -> ndarray:
+        """Self-attention, attention to the context and to the memory where there are any,
+        feed-forward.
+        """
         before = getattr(self.cfg, f"{side}_normalize_before")
         name = f"{stack}.layers.{number}"
 
         def block(x: ndarray, kind: str, sublayer, join=np.add) -> ndarray:
-            """Eq. 6 and 20, or with another ``join`` Eq. 21; where norms stand before, join gets x itself."""
+            """Eq. 6 and 20, or with another ``join`` Eq. 21; where norms stand before, join gets x
+            itself.
+            """
             norm = f"{name}.{kind}_layer_norm"
             if before:
                 return join(x, sublayer(self.norm(norm, x)))
@@ -104,7 +132,9 @@ class Oracle:
         def gate(x: ndarray, found: ndarray) -> ndarray:
             """Eq. 21 and 22; the gate reads what attention reads."""
             h = self.norm(f"{name}.context_attn_layer_norm", x) if before else x
-            own, other = (self.p[f"{name}.context_attn_gate.{kind}_proj.weight"] for kind in ("own", "found"))
+            own, other = (
+                self.p[f"{name}.context_attn_gate.{kind}_proj.weight"] for kind in ("own", "found")
+            )
             weight = sigmoid(h @ own.T + found @ other.T)
             return weight * x + (1 - weight) * found
 
@@ -114,33 +144,46 @@ class Oracle:
             x = block(x, "context_attn", attend("context_attn", context), join)  # Eq. 12, 16
         if memory is not None:
             x = block(x, "encoder_attn", attend("encoder_attn", memory))  # Eq. 17
-        return block(x, "final", lambda h: self.linear(f"{name}.fc2", relu(self.linear(f"{name}.fc1", h))))
+        return block(
+            x, "final", lambda h: self.linear(f"{name}.fc2", relu(self.linear(f"{name}.fc1", h)))
+        )
 
     def attention(self, name: str, side: str, x: ndarray, keys: ndarray, *seen: ndarray) -> ndarray:
-        """Softmax attention, all heads at once; zero where nothing is seen. Results of several masks are concatenated.
+        """Softmax attention, all heads at once; zero where nothing is seen. Results of several
+        masks are concatenated.
 
-        Where the name is a recurrent unit's, that: c = f c + (1 - f) W x within what the mask joins.
+        Where the name is a recurrent unit's, that: c = f c + (1 - f) W x within what the mask
+        joins.
         """
         if f"{name}.forget_proj.weight" in self.p:
             return self.recurrent(name, x, *seen)
         heads = getattr(self.cfg, f"{side}_attention_heads")
-        q, k, v = (self.linear(f"{name}.{kind}_proj", given) for kind, given in (("q", x), ("k", keys), ("v", keys)))
+        q, k, v = (
+            self.linear(f"{name}.{kind}_proj", given)
+            for kind, given in (("q", x), ("k", keys), ("v", keys))
+        )
         if f"{name}.query_numbers.map.weight" in self.p:
             q = q + self.numbers(f"{name}.query_numbers.map", side, q.shape[1])
-            k = k + self.numbers(f"{name}.key_numbers.map", "encoder" if "encoder_attn" in name else side, k.shape[1])
+            k = k + self.numbers(
+                f"{name}.key_numbers.map", "encoder" if "encoder_attn" in name else side, k.shape[1]
+            )
         q, k, v = (one.reshape(len(one), heads, -1).swapaxes(0, 1) for one in (q, k, v))
         scores = q @ k.swapaxes(1, 2)
         if f"{name}.relative.weight" in self.p:
             table = self.p[f"{name}.relative.weight"]
             clip = len(table) // 2
-            distance = np.subtract.outer(np.arange(len(keys)), np.arange(len(x))).T.clip(-clip, clip)
+            distance = np.subtract.outer(np.arange(len(keys)), np.arange(len(x))).T.clip(
+                -clip, clip
+            )
             scores = scores + np.einsum("hid,ijd->hij", q, table[distance + clip])
         scores = scores / np.sqrt(q.shape[-1])
         found = []
         for mask in seen or [np.ones(scores.shape[1:], dtype=bool)]:
             weights = np.exp(scores - scores.real.max(axis=-1, keepdims=True)) * mask
             total = weights.sum(axis=-1, keepdims=True)
-            found.append((weights / np.where(total == 0, 1, total) @ v).swapaxes(0, 1).reshape(len(x), -1))
+            found.append(
+                (weights / np.where(total == 0, 1, total) @ v).swapaxes(0, 1).reshape(len(x), -1)
+            )
         return self.linear(f"{name}.out_proj", np.concatenate(found, axis=1))
 
     def recurrent(self, name: str, x: ndarray, mask: ndarray) -> ndarray:
@@ -175,9 +218,12 @@ class DocumentOracle(Oracle):
     def logits(self, source: list[int], target: list[int]) -> ndarray:
         """(tokens, vocabulary) of one document pair."""
         self.tags = {
-            side: np.cumsum(np.equal(tokens, self.bos)) for side, tokens in (("encoder", source), ("decoder", target))
+            side: np.cumsum(np.equal(tokens, self.bos))
+            for side, tokens in (("encoder", source), ("decoder", target))
         }
-        memory = self.stack("encoder", "encoder", self.cfg.encoder_layers, self.embed("encoder", source))
+        memory = self.stack(
+            "encoder", "encoder", self.cfg.encoder_layers, self.embed("encoder", source)
+        )
         return self.decoded(target, None, memory)
 
     def seen(self, name: str, number: int, queries: int, keys: int) -> Masks:
@@ -188,15 +234,24 @@ class DocumentOracle(Oracle):
         group = whole & np.equal.outer(own, others)
         if hasattr(cfg, "window"):
             middle = [
-                self.centre(i, own.tolist(), others.tolist()) if part == "cross" else i for i in range(1, queries + 1)
+                self.centre(i, own.tolist(), others.tolist()) if part == "cross" else i
+                for i in range(1, queries + 1)
             ]
-            return [[whole & (abs(np.subtract.outer(middle, np.arange(1, keys + 1))) <= cfg.window)]]
+            return [
+                [whole & (abs(np.subtract.outer(middle, np.arange(1, keys + 1))) <= cfg.window)]
+            ]
         if hasattr(cfg, "translation_locality"):
-            return [[group, whole]] if part != "cross" else [[group if cfg.translation_locality else whole]]
+            return (
+                [[group, whole]]
+                if part != "cross"
+                else [[group if cfg.translation_locality else whole]]
+            )
         if not hasattr(cfg, "context_attention"):
             return [[whole]]
         layers = cfg.encoder_layers if part == "encoder" else cfg.decoder_layers
-        if cfg.doc_mode == "full" or (cfg.no_translation_locality if part == "cross" else cfg.no_language_locality):
+        if cfg.doc_mode == "full" or (
+            cfg.no_translation_locality if part == "cross" else cfg.no_language_locality
+        ):
             return [[whole]]
         if number < layers - getattr(cfg, f"{part}_ctxlayers"):
             return [[group]]
@@ -209,12 +264,16 @@ class DocumentOracle(Oracle):
         if alignment == "one-to-one":
             found = i
         elif alignment == "linear":
-            found = math.floor((self.cfg.length_ratio * i if self.decoding else total * i / len(own)) + 0.5)
+            found = math.floor(
+                (self.cfg.length_ratio * i if self.decoding else total * i / len(own)) + 0.5
+            )
         else:
             found = 0
             for row in range(1, i + 1):
                 opens = row == 1 or own[row - 1] != own[row - 2]
-                found = keys.index(own[row - 1]) + 1 if opens and own[row - 1] in keys else found + 1
+                found = (
+                    keys.index(own[row - 1]) + 1 if opens and own[row - 1] in keys else found + 1
+                )
                 found = min(max(found, 1), total)
         return min(max(found, 1), total)
 
@@ -233,8 +292,13 @@ class ContextOracle(Oracle):
         # Eq. 4 to 9
         context = self.embed("encoder", [*words, self.eos])
         context = self.stack("encoder.context_encoder", "encoder", cfg.context_layers, context)
-        sides = [context if str(cfg.context_in) in (side, "both") else None for side in ("encoder", "decoder")]
-        memory = self.stack("encoder", "encoder", cfg.encoder_layers, self.embed("encoder", current), sides[0])
+        sides = [
+            context if str(cfg.context_in) in (side, "both") else None
+            for side in ("encoder", "decoder")
+        ]
+        memory = self.stack(
+            "encoder", "encoder", cfg.encoder_layers, self.embed("encoder", current), sides[0]
+        )
         return self.decoded(target, sides[1], memory)
 
 
@@ -245,7 +309,10 @@ class FlatOracle(Oracle):
         """(tokens, vocabulary) of one sentence pair."""
         first = max(place for place, token in enumerate(source) if token == self.bos)
         segments = self.p["encoder.embed_segments.weight"]
-        x = self.embed("encoder", source) + segments[[int(place >= first) for place in range(len(source))]]
+        x = (
+            self.embed("encoder", source)
+            + segments[[int(place >= first) for place in range(len(source))]]
+        )
         for number in range(self.cfg.encoder_layers):
             if number == self.cfg.encoder_layers - self.cfg.current_layers:
                 x = x[first:]

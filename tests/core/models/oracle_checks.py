@@ -25,8 +25,13 @@ def batch(dictionary, documents: Documents, extra: int = 0) -> tuple[torch.Tenso
 
 
 def arrays(model) -> dict[str, np.ndarray]:
-    """All parameters by name, a shared one by all of its names; tables of sinusoids as if they were learned."""
-    found = {name: value.detach().numpy() for name, value in model.named_parameters(remove_duplicate=False)}
+    """All parameters by name, a shared one by all of its names; tables of sinusoids as if they were
+    learned.
+    """
+    found = {
+        name: value.detach().numpy()
+        for name, value in model.named_parameters(remove_duplicate=False)
+    }
     for side in ("encoder", "decoder"):
         positions = getattr(model, side).embed_positions
         if positions is not None:
@@ -36,24 +41,32 @@ def arrays(model) -> dict[str, np.ndarray]:
     return found
 
 
-def numpy_logits(model, dictionary, documents: Documents, oracle: type, parameters: dict) -> list[np.ndarray]:
+def numpy_logits(
+    model, dictionary, documents: Documents, oracle: type, parameters: dict
+) -> list[np.ndarray]:
     """Logits of each document by itself."""
     made = oracle(model.cfg, parameters, dictionary.bos(), dictionary.eos())
     return [made.logits(source, target) for source, target in documents]
 
 
-def check_derivatives(found: torch.Tensor, model, logits: Callable[[dict], list[np.ndarray]]) -> None:
-    """The logits of a padded batch, and their derivatives in random directions of the parameters that stand together
-    in a module; ``logits``: from parameters those of each row.
+def check_derivatives(
+    found: torch.Tensor, model, logits: Callable[[dict], list[np.ndarray]]
+) -> None:
+    """The logits of a padded batch, and their derivatives in random directions of the parameters
+    that stand together in a module; ``logits``: from parameters those of each row.
     """
     for row, expected in enumerate(logits(arrays(model))):
-        assert relative_error(found[row, : len(expected)], torch.from_numpy(expected)) < TOLERANCE, row
+        assert (
+            relative_error(found[row, : len(expected)], torch.from_numpy(expected)) < TOLERANCE
+        ), row
     weights, p, draw = torch.randn_like(found), arrays(model), np.random.default_rng(1)
     names: dict[torch.Tensor, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names.setdefault(parameter, []).append(name)
     together: dict[str, list[tuple[list[str], np.ndarray]]] = {}
-    for same, gradient in zip(names.values(), torch.autograd.grad((found * weights).sum(), list(names)), strict=True):
+    for same, gradient in zip(
+        names.values(), torch.autograd.grad((found * weights).sum(), list(names)), strict=True
+    ):
         together.setdefault(same[0].rsplit(".", 2)[0], []).append((same, gradient.numpy()))
     for module, gradients in together.items():
         moved, ours, norm = dict(p), 0.0, 0.0
@@ -62,7 +75,9 @@ def check_derivatives(found: torch.Tensor, model, logits: Callable[[dict], list[
             moved |= {name: p[name] + 1j * TINY * direction for name in same}
             ours, norm = ours + (gradient * direction).sum(), norm + np.linalg.norm(gradient)
         rows = enumerate(logits(moved))
-        theirs = sum((one.imag / TINY * weights[row, : len(one)].numpy()).sum() for row, one in rows)
+        theirs = sum(
+            (one.imag / TINY * weights[row, : len(one)].numpy()).sum() for row, one in rows
+        )
         assert abs(ours - theirs) < 1e-9 * norm, module
 
 
@@ -75,4 +90,7 @@ def check_every_step(model, dictionary, documents: Documents, oracle: type, cach
         tags = model.decoder.tags(torch.tensor([target])).numpy()
         for step, token in enumerate(torch.tensor(target)):
             x = state.step(token.view(1), tags[:, step : step + 1])
-            assert relative_error(state.logits(x)[0], torch.from_numpy(logits[step])) < TOLERANCE, (len(source), step)
+            assert relative_error(state.logits(x)[0], torch.from_numpy(logits[step])) < TOLERANCE, (
+                len(source),
+                step,
+            )

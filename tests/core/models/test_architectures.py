@@ -17,12 +17,18 @@ RELEASE = {
     "gtransformer_big": ((1024, 4096, 6, 16), 0.3),
     "gtransformer_mbart_large": ((1024, 4096, 12, 16), 0.1),
 }
-SYSTEMS = [f"{name}_transformer" for name in ("doc", "lst", "window", "document", "flat")] + ["docflat", "abd", "mbe"]
+SYSTEMS = [f"{name}_transformer" for name in ("doc", "lst", "window", "document", "flat")] + [
+    "docflat",
+    "abd",
+    "mbe",
+]
 KEYS = ("embed_dim", "ffn_embed_dim", "layers", "attention_heads")
 
 
 def sizes(model):
-    (found,) = {tuple(getattr(model, f"{side}_{key}") for key in KEYS) for side in ("encoder", "decoder")}
+    (found,) = {
+        tuple(getattr(model, f"{side}_{key}") for key in KEYS) for side in ("encoder", "decoder")
+    }
     return found
 
 
@@ -47,6 +53,8 @@ def test_on_the_command_line_and_in_a_configuration(name):
     assert (sizes(cfg), cfg.dropout) == RELEASE[name]
     assert (cfg.encoder_ctxlayers, cfg.decoder_ctxlayers, cfg.cross_ctxlayers) == (2, 2, 2)
     for given, dropout in (({}, RELEASE[name][1]), ({"dropout": 0.2}, 0.2)):
-        cfg = OmegaConf.create({"model": {"_name": name, **given}, "task": {"_name": "translation_doc"}})
+        cfg = OmegaConf.create(
+            {"model": {"_name": name, **given}, "task": {"_name": "translation_doc"}}
+        )
         add_defaults(cfg)
         assert (sizes(cfg.model), cfg.model.dropout) == (RELEASE[name][0], dropout)

@@ -1,4 +1,6 @@
-"""The encoder initialised from a BERT of Hugging Face transformers (Table 2, G-Transformer + BERT)."""
+"""The encoder initialised from a BERT of Hugging Face transformers (Table 2, G-Transformer +
+BERT).
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,12 @@ from tests.support import encoded, pad_batch, relative_error, tiny_dictionary
 pytestmark = pytest.mark.slow
 
 SIZES = {
-    "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 24, "encoder_layers": 2, "encoder_attention_heads": 2,
-    "decoder_embed_dim": 16, "decoder_ffn_embed_dim": 24, "decoder_layers": 2, "decoder_attention_heads": 2,
-    "dropout": 0.0, "doc_mode": "partial", "max_source_positions": 64, "max_target_positions": 1_000_000,
+    "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 24, "encoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "decoder_embed_dim": 16, "decoder_ffn_embed_dim": 24, "decoder_layers": 2,
+    "decoder_attention_heads": 2,
+    "dropout": 0.0, "doc_mode": "partial", "max_source_positions": 64,
+    "max_target_positions": 1_000_000,
     "encoder_ctxlayers": 1, "decoder_ctxlayers": 1, "cross_ctxlayers": 1,
 }  # fmt: skip
 
@@ -61,10 +66,17 @@ def encode_both(folder, source, model, documents):
 
     bert = transformers.BertModel.from_pretrained(folder).eval()
     vocabulary = transformers.BertTokenizerFast.from_pretrained(folder).get_vocab()
-    theirs = [[vocabulary[w] for s in document for w in ("[CLS]", *s.split(), "[SEP]")] for document in documents]
+    theirs = [
+        [vocabulary[w] for s in document for w in ("[CLS]", *s.split(), "[SEP]")]
+        for document in documents
+    ]
     special = {"[UNK]": "<unk>", "[MASK]": "<mask>"}
     ours = [
-        [source.index(special.get(word, word)) for line in document for word in ("<s>", *line.split(), "</s>")]
+        [
+            source.index(special.get(word, word))
+            for line in document
+            for word in ("<s>", *line.split(), "</s>")
+        ]
         for document in documents
     ]
     ids = pad_batch(theirs, vocabulary["[PAD]"], left=False)
@@ -76,7 +88,9 @@ def encode_both(folder, source, model, documents):
 
 
 def test_encoder_of_one_sentence_is_berts(folder, source):
-    """With gates forced to local, for words, unknown words and <mask>; in float32, within rounding."""
+    """With gates forced to local, for words, unknown words and <mask>; in float32, within
+    rounding.
+    """
     model = build(source)
     before = model.decoder.state_dict()["layers.0.fc1.weight"].clone()
     load_bert(model, folder)

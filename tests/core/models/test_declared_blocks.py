@@ -1,4 +1,6 @@
-"""A system is its layers' declaration: full pass, decoding with caches and decoding without follow from it."""
+"""A system is its layers' declaration: full pass, decoding with caches and decoding without follow
+from it.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,10 @@ def gated(decoder: DocumentDecoder, name: str) -> None:
     decoder.get_submodule(name).__class__ = AdaptedGate
 
 
-OWN, CROSS = AttentionBlock("self_attn", ((DOCUMENT,),)), AttentionBlock("cross", ((DOCUMENT,),), "source")
+OWN, CROSS = (
+    AttentionBlock("self_attn", ((DOCUMENT,),)),
+    AttentionBlock("cross", ((DOCUMENT,),), "source"),
+)
 CHANGED = [
     (adapted, "layers.1.fc1"),
     (adapted, "layers.1.self_attn_local.q_proj"),

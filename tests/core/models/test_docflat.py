@@ -1,11 +1,20 @@
-"""Document Flattening, attention between datapoints and mini-batch embeddings against NumPy; who can see what."""
+"""Document Flattening, attention between datapoints and mini-batch embeddings against NumPy; who
+can see what.
+"""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from gtransformer.models.batch_readers import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
+from gtransformer.models.batch_readers import (
+    AbdConfig,
+    AbdModel,
+    DocFlatConfig,
+    DocFlatModel,
+    MbeConfig,
+    MbeModel,
+)
 from tests.core.models.batch_documents import document, made
 from tests.core.models.batch_oracle import BatchOracle
 from tests.core.models.oracle_checks import TOLERANCE, check_derivatives
@@ -19,7 +28,10 @@ SYSTEMS = {
     "C": (DOCFLAT, {}),
     "C encoder": (DOCFLAT, {"batch_attention_in": "encoder", "sentence_numbers": "off"}),
     "D": (DOCFLAT, {"context_gate": "discrete"}),
-    "D decoder": (DOCFLAT, {"context_gate": "discrete", "batch_attention_in": "decoder", "gate_threshold": 0.7}),
+    "D decoder": (
+        DOCFLAT,
+        {"context_gate": "discrete", "batch_attention_in": "decoder", "gate_threshold": 0.7},
+    ),
     "I prenorm": (DOCFLAT, {"context_gate": "identity", **NORMS}),
     "none": (DOCFLAT, {"batch_attention_in": "none"}),
     "ABD": (ABD, {}),
@@ -42,7 +54,9 @@ def system(dictionary, name: str, **options):
 def test_a_batch_equals_numpy(dictionary, name):
     """And padding, wherever it is, changes nothing."""
     model, batch = system(dictionary, name), document(dictionary, begin=5)
-    expected = BatchOracle(model).logits(batch.rows(batch.source), batch.rows(batch.target), batch.first)
+    expected = BatchOracle(model).logits(
+        batch.rows(batch.source), batch.rows(batch.target), batch.first
+    )
     for extra in (0, 3):
         inputs = batch.inputs(extra)
         for source in (inputs["src_tokens"], inputs["src_tokens"].roll(-extra, dims=1)):

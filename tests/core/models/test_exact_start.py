@@ -1,4 +1,6 @@
-"""Before its first update a G-Transformer whose positions restart at each sentence is the sentence model."""
+"""Before its first update a G-Transformer whose positions restart at each sentence is the sentence
+model.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +35,24 @@ def random_pairs(dictionary, seed: int = 1, sentences=(4, 1, 3), most: int = 7):
     """Documents of sentence pairs as lists of words."""
     draw = random.Random(seed)
     return [
-        [[random_document(draw, dictionary, random_lengths(draw, 1, most))[1:-1] for _ in "st"] for _ in range(count)]
+        [
+            [random_document(draw, dictionary, random_lengths(draw, 1, most))[1:-1] for _ in "st"]
+            for _ in range(count)
+        ]
         for count in sentences
     ]
 
 
 def losses(model, dictionary, documents) -> list[torch.Tensor]:
-    """Of every sentence the negative log likelihood of its words and ``</s>``, (words + 1,), in order."""
+    """Of every sentence the negative log likelihood of its words and ``</s>``, (words + 1,), in
+    order.
+    """
     d = dictionary
     sides = [
-        [[token for pair in document for token in (d.bos(), *pair[side], d.eos())] for document in documents]
+        [
+            [token for pair in document for token in (d.bos(), *pair[side], d.eos())]
+            for document in documents
+        ]
         for side in (0, 1)
     ]
     logits = model(pad_batch(sides[0], d.pad(), True), None, pad_batch(sides[1], d.pad(), False))[0]
@@ -52,7 +62,9 @@ def losses(model, dictionary, documents) -> list[torch.Tensor]:
         begin = 0
         for _, target in document:
             goal = torch.tensor([*target, d.eos()])
-            found.append(-lprobs[row, begin : begin + len(goal)].gather(1, goal.unsqueeze(1)).squeeze(1))
+            found.append(
+                -lprobs[row, begin : begin + len(goal)].gather(1, goal.unsqueeze(1)).squeeze(1)
+            )
             begin += len(goal) + 1
     return found
 
@@ -76,11 +88,15 @@ def test_behind_neutral_gates_all_learns_from_the_second_update(dictionary):
 
 @torch.no_grad()
 def test_a_model_that_has_not_learned_marks_keeps_to_the_sources_sentences(dictionary):
-    """Also a Transformer over documents, whose sentences would else be its own; asked for that, it refuses."""
+    """Also a Transformer over documents, whose sentences would else be its own; asked for that, it
+    refuses.
+    """
     documents = [random_document(random.Random(1), dictionary, [2, 1, 3])]
     for marks, kept in (("on", False), ("off", True)):
         model = tiny_model(dictionary, doc_mode="full", marks_loss=marks)
         assert model.leaves_unpredicted_out is kept
-        translate = Translator(dictionary, [model], {"doc_mode": "full"}, beam=2, max_len_a=1, max_len_b=2)
+        translate = Translator(
+            dictionary, [model], {"doc_mode": "full"}, beam=2, max_len_a=1, max_len_b=2
+        )
         assert isinstance(translate.generator.rule, FreeText) is not kept
     assert len(translate.sentences(translate(documents)[0][0])) == 3

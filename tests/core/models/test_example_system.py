@@ -38,7 +38,9 @@ def test_who_sees_whom(neighbours, causal):
     found = DensePattern(neighbours.WithPrevious().reach(layout, layout, causal)).allowed
     for document, row in enumerate(tags):
         for i, own in enumerate(row):
-            seen = [j for j, tag in enumerate(row) if own - tag in (0, 1) and (j <= i or not causal)]
+            seen = [
+                j for j, tag in enumerate(row) if own - tag in (0, 1) and (j <= i or not causal)
+            ]
             assert found[document, i].nonzero().flatten().tolist() == seen
 
 
@@ -53,6 +55,8 @@ def test_every_step_with_caches(neighbours, dictionary, make_pairs, layers, ofte
 def test_a_recipe_can_name_the_user_dir(neighbours, tmp_path, monkeypatch):
     """As printed: fairseq-train takes its options."""
     monkeypatch.chdir(ROOT)
-    text = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "docs" / "new_system.md").read_text(), re.M | re.S)[0]
+    text = re.findall(
+        r"^```yaml\n(.*?)^```$", (ROOT / "docs" / "new_system.md").read_text(), re.M | re.S
+    )[0]
     (tmp_path / "mine.yaml").write_text(text)
     parse_training(load_recipe(str(tmp_path / "mine.yaml")))

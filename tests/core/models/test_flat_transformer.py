@@ -19,7 +19,9 @@ def flat_model(dictionary, **options) -> FlatTransformerModel:
 
 @torch.no_grad()
 def test_it_starts_from_a_sentence_model(dictionary):
-    """Without segments and on single sentences it computes what that does; segments are all that is new."""
+    """Without segments and on single sentences it computes what that does; segments are all that is
+    new.
+    """
     sentence = beside_model(dictionary, InstanceTransformerModel, DocumentModelConfig)
     model = flat_model(dictionary, load_partial=True)
     model.load_state_dict(sentence.state_dict())
@@ -27,5 +29,10 @@ def test_it_starts_from_a_sentence_model(dictionary):
         "encoder.embed_segments.weight"
     ]
     model.encoder.embed_segments.weight.zero_()
-    source, target = batch(dictionary, [one for one in pairs(dictionary) if one[0].count(dictionary.bos()) == 1])
-    assert relative_error(model(source, None, target)[0], sentence(source, None, target)[0]) < TOLERANCE
+    source, target = batch(
+        dictionary, [one for one in pairs(dictionary) if one[0].count(dictionary.bos()) == 1]
+    )
+    assert (
+        relative_error(model(source, None, target)[0], sentence(source, None, target)[0])
+        < TOLERANCE
+    )

@@ -1,4 +1,6 @@
-"""What is forced in one pass is what it would have been token by token, in every system, with and without caches."""
+"""What is forced in one pass is what it would have been token by token, in every system, with and
+without caches.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ FORCED = {
     **SYSTEMS,
     "own residual": sandwich,
     "window by sentence, narrow": windows(decode_alignment="sentence"),
-    "SSRU over documents": lambda dictionary: tiny_model(dictionary, decoder_unit="ssru", doc_mode="full").double(),
+    "SSRU over documents": lambda dictionary: tiny_model(
+        dictionary, decoder_unit="ssru", doc_mode="full"
+    ).double(),
 }
 BEAM, STEPS, SWAP = 2, 90, 50  # longer than the first slots; where beams change places
 
@@ -54,9 +58,12 @@ def full_pass(model, memory, document: int, tokens: list[int]) -> torch.Tensor:
 
 @torch.no_grad()
 @pytest.mark.parametrize("within", [False, True])
-@pytest.mark.parametrize(("name", "caches"), [*((name, True) for name in FORCED), ("gtransformer", False)])
+@pytest.mark.parametrize(
+    ("name", "caches"), [*((name, True) for name in FORCED), ("gtransformer", False)]
+)
 def test_forced_tokens(dictionary, name, within, caches):
-    """Documents that begin with a lot, with little and with nothing; their beams go on differently and swap.
+    """Documents that begin with a lot, with little and with nothing; their beams go on differently
+    and swap.
 
     ``within``: they begin with targets up to the middle of a sentence.
     """
@@ -65,11 +72,15 @@ def test_forced_tokens(dictionary, name, within, caches):
     use_caches(model, caches)
     sources = [random_document(draw, dictionary, random_lengths(draw, 6, 5)) for _ in range(4)]
     memory = model.encoder(pad_batch(sources, dictionary.pad(), left=True))["memory"][0]
-    targets = [random_document(draw, dictionary, lengths) for lengths in ([9] * 12, [2], [], [3, 0, 1])]
+    targets = [
+        random_document(draw, dictionary, lengths) for lengths in ([9] * 12, [2], [], [3, 0, 1])
+    ]
     lengths = np.array([100, 2, 0, 6]) if within else np.array(list(map(len, targets)))
     begun = [target[:length] for target, length in zip(targets, lengths, strict=True)]
     swap, steps = (SWAP, STEPS) if caches else (3, 6)
-    own = [random_document(draw, dictionary, random_lengths(draw, 40, 6, 1)) for _ in range(4 * BEAM)]
+    own = [
+        random_document(draw, dictionary, random_lengths(draw, 40, 6, 1)) for _ in range(4 * BEAM)
+    ]
     own = [one[within and row // BEAM != 2 :][:steps] for row, one in enumerate(own)]
     rows = torch.arange(4).repeat_interleave(BEAM)
     state = model.decoder.begin(memory.reorder(rows), BEAM)
@@ -81,7 +92,9 @@ def test_forced_tokens(dictionary, name, within, caches):
     order = [1, 0, 3, 2, 5, 5, 6, 6]
     read += [read[old] + own[row][swap:] for row, old in enumerate(order)]
     tags = [model.decoder.tags(torch.tensor([one]))[0].tolist() for one in read]
-    expected = [full_pass(model, memory, row % len(rows) // BEAM, one) for row, one in enumerate(read)]
+    expected = [
+        full_pass(model, memory, row % len(rows) // BEAM, one) for row, one in enumerate(read)
+    ]
     for step in range(steps):
         if step == swap:
             state.reorder(torch.tensor(order))

@@ -1,4 +1,6 @@
-"""Decoding token by token equals the full forward pass at every step, whatever beam search does with the rows."""
+"""Decoding token by token equals the full forward pass at every step, whatever beam search does
+with the rows.
+"""
 
 import random
 
@@ -34,7 +36,9 @@ def full_forward(model, source, prefixes):
 
 
 def next_tokens(draw, dictionary, prefixes):
-    """Random continuations that follow the sentence structure: <s> after </s>, at times no word at all."""
+    """Random continuations that follow the sentence structure: <s> after </s>, at times no word at
+    all.
+    """
     words = [i for i in range(len(dictionary)) if dictionary[i].startswith("w")]
     new = []
     for row in prefixes.tolist():
@@ -48,9 +52,11 @@ def next_tokens(draw, dictionary, prefixes):
 @torch.no_grad()
 @pytest.mark.parametrize(("mode", "often", "caches"), STEPS)
 def test_every_step_with_beams_reordered(dictionary, make_pairs, mode, often, caches):
-    """Rows are duplicated and dropped at random within a document, and documents of the batch finish early.
+    """Rows are duplicated and dropped at random within a document, and documents of the batch
+    finish early.
 
-    ``often``: at how many steps rows change; where they seldom do, beams have little of their prefix in common.
+    ``often``: at how many steps rows change; where they seldom do, beams have little of their
+    prefix in common.
     """
     model = tiny_model(dictionary, int(10 * often), **MODES[mode]).double()
     use_caches(model, caches)
@@ -78,8 +84,12 @@ def check_every_step(dictionary, make_pairs, model, often):
             keep.remove(draw.choice(keep))
         documents = [documents[k] for k in keep]
         change = draw.random() < often
-        order = torch.tensor([k * beam + (draw.randrange(beam) if change else i) for k in keep for i in range(beam)])
+        order = torch.tensor(
+            [k * beam + (draw.randrange(beam) if change else i) for k in keep for i in range(beam)]
+        )
         state["state"].reorder(order)
         encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
         prefixes = prefixes[order]
-        prefixes = torch.cat([prefixes, next_tokens(draw, dictionary, prefixes).unsqueeze(1)], dim=1)
+        prefixes = torch.cat(
+            [prefixes, next_tokens(draw, dictionary, prefixes).unsqueeze(1)], dim=1
+        )

@@ -1,4 +1,6 @@
-"""gtransformer_mbart_large: the structure of mBART25, from checkpoints of fairseq's own class (section 5.2)."""
+"""gtransformer_mbart_large: the structure of mBART25, from checkpoints of fairseq's own class
+(section 5.2).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ pytestmark = pytest.mark.slow
 
 LANGS = ("ar_AR", "cs_CZ", "de_DE", "en_XX")
 # As in the command that fine-tunes mBART25 with fairseq; the architecture's name alone says so.
-MBART = {"encoder_normalize_before": True, "decoder_normalize_before": True, "layernorm_embedding": True}
+MBART = {
+    "encoder_normalize_before": True,
+    "decoder_normalize_before": True,
+    "layernorm_embedding": True,
+}
 SMALL = [f"--{key.replace('_', '-')}={value}" for key, value in fairseq_models.SIZES.items()]
 
 
@@ -32,14 +38,26 @@ def mbart(dictionary):
 def build(dictionary, *arguments):
     """gtransformer_mbart_large made small on the command line, as training builds it."""
     task = tiny_task(dictionary, target_lang="de_DE", source_lang="en_XX", langs=",".join(LANGS))
-    line = ["data", "--task", "translation_doc", "--arch", "gtransformer_mbart_large", "--dropout=0", "--load-partial"]
+    line = [
+        "data",
+        "--task",
+        "translation_doc",
+        "--arch",
+        "gtransformer_mbart_large",
+        "--dropout=0",
+        "--load-partial",
+    ]
     line += [*SMALL, *arguments]
-    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), line))
+    cfg = convert_namespace_to_omegaconf(
+        options.parse_args_and_arch(options.get_training_parser(), line)
+    )
     return models.build_model(cfg.model, task).eval()
 
 
 def test_logits_are_mbarts(dictionary, mbart, make_pairs):
-    """``--doc-mode full`` is mBART itself: pre-norm, learned positions, embedding and final layer norms, scaling."""
+    """``--doc-mode full`` is mBART itself: pre-norm, learned positions, embedding and final layer
+    norms, scaling.
+    """
     model = build(dictionary, "--doc-mode=full")
     model.load_state_dict(dict(mbart.state_dict()))
     pairs = make_pairs(2, [2, 3])

@@ -19,11 +19,15 @@ def forward_and_backward(model, pairs, pad):
 def largest_gradient_error(found, expected):
     assert found.keys() == expected.keys()
     scale = max(float(gradient.abs().max()) for gradient in expected.values())
-    return max(float((found[name].double() - expected[name]).abs().max()) for name in expected) / scale
+    return (
+        max(float((found[name].double() - expected[name]).abs().max()) for name in expected) / scale
+    )
 
 
 def narrow(model):
-    """The model with weights as wide as training begins with (tests' models have twice that, and rounding grows)."""
+    """The model with weights as wide as training begins with (tests' models have twice that, and
+    rounding grows).
+    """
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 2:
@@ -32,17 +36,23 @@ def narrow(model):
 
 
 def mean_errors(found, gradients, expected, exact_gradients):
-    """Root mean square errors of the logits and of all gradients together, relative to the root mean square itself."""
+    """Root mean square errors of the logits and of all gradients together, relative to the root
+    mean square itself.
+    """
     assert gradients.keys() == exact_gradients.keys()
     together, exact = (
-        torch.cat([g[name].double().flatten() for name in gradients]) for g in (gradients, exact_gradients)
+        torch.cat([g[name].double().flatten() for name in gradients])
+        for g in (gradients, exact_gradients)
     )
-    return [float((x.double() - y).norm() / y.norm()) for x, y in ((found, expected), (together, exact))]
+    return [
+        float((x.double() - y).norm() / y.norm()) for x, y in ((found, expected), (together, exact))
+    ]
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["weights in bfloat16", "--autocast bfloat16"])
 def test_in_bfloat16_packed_errs_like_dense(dictionary, make_pairs, whole):
-    """Forward and backward against float64 on the same weights: at most twice the error of the masks, and a rounding.
+    """Forward and backward against float64 on the same weights: at most twice the error of the
+    masks, and a rounding.
 
     ``--autocast bfloat16`` leaves parameters and gradients in float32.
     """
@@ -51,12 +61,16 @@ def test_in_bfloat16_packed_errs_like_dense(dictionary, make_pairs, whole):
     reference = narrow(tiny_model(dictionary))
     if whole:
         model, reference = model.bfloat16(), reference.bfloat16()
-    expected = forward_and_backward(with_engine(reference.double(), "dense"), pairs, dictionary.pad())
+    expected = forward_and_backward(
+        with_engine(reference.double(), "dense"), pairs, dictionary.pad()
+    )
     errors = {}
     for engine in ("dense", "packed"):
         found = forward_and_backward(with_engine(model, engine), pairs, dictionary.pad())
         assert found[0].dtype == torch.bfloat16
-        assert {gradient.dtype for gradient in found[1].values()} == {torch.bfloat16 if whole else torch.float32}
+        assert {gradient.dtype for gradient in found[1].values()} == {
+            torch.bfloat16 if whole else torch.float32
+        }
         errors[engine] = mean_errors(*found, *expected)
     for packed, dense, most in zip(errors["packed"], errors["dense"], (0.02, 0.1), strict=True):
         assert 1e-4 < dense < most  # it is rounded, and a yardstick

@@ -1,4 +1,6 @@
-"""A system from outside: a module and a cross-attention of its own need nothing but their declaration."""
+"""A system from outside: a module and a cross-attention of its own need nothing but their
+declaration.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +33,23 @@ class TopicModel(InstanceTransformerModel):
     @classmethod
     def decoder_blocks(cls, cfg):
         own = AttentionBlock("self_attn", ((BySentence(),),))
-        return [(own, AttentionBlock("encoder_attn", ((LastSentences(1),),), memory="source"))] * cfg.decoder_layers
+        return [
+            (own, AttentionBlock("encoder_attn", ((LastSentences(1),),), memory="source"))
+        ] * cfg.decoder_layers
 
 
 def test_it_starts_from_a_pretrained_model_that_lacks_its_module(dictionary):
-    start, model = drawn(dictionary, InstanceTransformerModel), drawn(dictionary, TopicModel, load_partial=True)
+    start, model = (
+        drawn(dictionary, InstanceTransformerModel),
+        drawn(dictionary, TopicModel, load_partial=True),
+    )
     own = model.decoder.topic.weight.clone()
     model.load_state_dict(start.state_dict())
     assert torch.equal(model.decoder.topic.weight, own)
     assert torch.equal(model.encoder.layers[0].fc1.weight, start.encoder.layers[0].fc1.weight)
-    assert model.learns_as_new("decoder.topic.weight") and not model.learns_as_new("encoder.layers.0.fc1.weight")
+    assert model.learns_as_new("decoder.topic.weight") and not model.learns_as_new(
+        "encoder.layers.0.fc1.weight"
+    )
     incomplete = {name: value for name, value in start.state_dict().items() if "fc1" not in name}
     with pytest.raises(UserError, match=r"encoder\.layers\.0\.fc1\.weight"):
         model.load_state_dict(incomplete)

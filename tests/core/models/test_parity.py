@@ -26,10 +26,20 @@ class Case:
         known = {key: value for key, value in options.items() if hasattr(GTransformerConfig, key)}
         cfg = GTransformerConfig(**known)
         self.dictionary = Dictionary.load(str(PARITY / "dict.txt"))
-        self.model = with_engine(GTransformerModel.build(cfg, self.dictionary, self.dictionary).eval(), engine)
-        state = {key.removeprefix("state/"): self[key] for key in self.arrays.files if key.startswith("state/")}
+        self.model = with_engine(
+            GTransformerModel.build(cfg, self.dictionary, self.dictionary).eval(), engine
+        )
+        state = {
+            key.removeprefix("state/"): self[key]
+            for key in self.arrays.files
+            if key.startswith("state/")
+        }
         self.model.load_state_dict(state, strict=True)
-        self.source, self.previous, self.target = self["src_tokens"], self["prev_output_tokens"], self["target"]
+        self.source, self.previous, self.target = (
+            self["src_tokens"],
+            self["prev_output_tokens"],
+            self["target"],
+        )
         self.real_source = self.source.ne(self.dictionary.pad())
         self.real_target = self.target.ne(self.dictionary.pad())
 
@@ -53,7 +63,9 @@ def test_group_tags_and_names_of_parameters(name):
 def test_forward_loss_and_gradient(case):
     model, real = case.model, case.real_target
     states = encoded(model, case.source)
-    assert relative_error(states[case.real_source], case["encoder_out"][case.real_source]) < TOLERANCE
+    assert (
+        relative_error(states[case.real_source], case["encoder_out"][case.real_source]) < TOLERANCE
+    )
 
     logits, _ = model(case.source, None, case.previous)
     assert relative_error(logits[real], case["logits"][real]) < TOLERANCE
@@ -67,7 +79,11 @@ def test_forward_loss_and_gradient(case):
 
 @torch.no_grad()
 def test_incremental_decoding(case):
-    memory, state, steps = case.model.encoder(case.source)["memory"][0], {}, range(1, case.previous.shape[1] + 1)
+    memory, state, steps = (
+        case.model.encoder(case.source)["memory"][0],
+        {},
+        range(1, case.previous.shape[1] + 1),
+    )
     found = [step_by_step(case.model.decoder, case.previous[:, :n], memory, state) for n in steps]
     logits = torch.stack(found, dim=1)
     real = case.real_target

@@ -85,7 +85,10 @@ def bad(state: dict, change: str) -> dict:
     ("change", "words"),
     [
         ("missing", "it lacks encoder.layers.1.fc1.bias"),
-        ("unexpected", "its encoder.layer_norm.weight is (16,), this model's None (differences: 2)"),
+        (
+            "unexpected",
+            "its encoder.layer_norm.weight is (16,), this model's None (differences: 2)",
+        ),
         ("shape", "its encoder.layers.1.fc1.weight is (30, 16), this model's (24, 16)"),
         ("dictionary", "its encoder.embed_tokens.weight is (16, 16), this model's (19, 16)"),
         ("untied", "decoder.embed_tokens.weight"),

@@ -1,4 +1,6 @@
-"""``--sentence-model``: any sentence Transformer that fairseq has trained is where a document model starts, exactly."""
+"""``--sentence-model``: any sentence Transformer that fairseq has trained is where a document model
+starts, exactly.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,10 @@ LAYOUTS = {
     "separate, output shared": ("transformer", {"share_decoder_input_output_embed": True}, False),
     "learned positions": ("transformer", {**LEARNED, "share_all_embeddings": True}, True),
     "pre-norm": ("transformer", {**PRENORM, "share_decoder_input_output_embed": True}, False),
-    "WMT": ("transformer_wmt_en_de_big", {"share_all_embeddings": True, "encoder_ffn_embed_dim": 40}, True),
-    "other parts": ("transformer", {"layernorm_embedding": True, "no_scale_embedding": True, "activation_fn": "gelu"},
+    "WMT": ("transformer_wmt_en_de_big", {"share_all_embeddings": True,
+    "encoder_ffn_embed_dim": 40}, True),
+    "other parts": ("transformer", {"layernorm_embedding": True, "no_scale_embedding": True,
+    "activation_fn": "gelu"},
                     False),
 }  # fmt: skip
 AS_FAIRSEQ_ONCE_WAS = "WMT"
@@ -53,7 +57,11 @@ def as_saved_long_ago(state: dict) -> dict:
         if match is None:
             name = re.sub(r"\.self_attn_layer_norm\.", ".layer_norms.0.", name)
             name = re.sub(r"\.encoder_attn_layer_norm\.", ".layer_norms.1.", name)
-            found[re.sub(r"\.final_layer_norm\.", f".layer_norms.{1 + name.startswith('decoder')}.", name)] = value
+            found[
+                re.sub(
+                    r"\.final_layer_norm\.", f".layer_norms.{1 + name.startswith('decoder')}.", name
+                )
+            ] = value
         elif match[2] == "q":
             parts = [state[f"{match[1]}.{letter}_proj.{match[3]}"] for letter in "qkv"]
             found[f"{match[1]}.in_proj_{match[3]}"] = torch.cat(parts)
@@ -80,22 +88,32 @@ def save(folder, layout: str = "joined", **changes):
 def task_of(source: Dictionary, target: Dictionary) -> TranslationDocTask:
     """Over dictionaries of its own, which it adds its symbols to."""
     own = [plain_dictionary(len(one) - 4) for one in (source, target)]
-    return TranslationDocTask(task_config(langs="en,de"), own[0], own[0] if source is target else own[1])
+    return TranslationDocTask(
+        task_config(langs="en,de"), own[0], own[0] if source is target else own[1]
+    )
 
 
 def start(path, task, **options) -> GTransformerModel:
-    """The document model that training begins with; its options say nothing of the model's structure."""
-    cfg = GTransformerConfig(**{"sentence_model": str(path), "doc_mode": "partial", "dropout": 0.0, **options})
+    """The document model that training begins with; its options say nothing of the model's
+    structure.
+    """
+    cfg = GTransformerConfig(
+        **{"sentence_model": str(path), "doc_mode": "partial", "dropout": 0.0, **options}
+    )
     cfg.max_source_positions = cfg.max_target_positions = 1_000_000
     start_from_sentence_model(cfg, None, task)
     torch.manual_seed(3)
-    model = GTransformerModel.build(cfg, task.source_dictionary, task.target_dictionary).double().eval()
+    model = (
+        GTransformerModel.build(cfg, task.source_dictionary, task.target_dictionary).double().eval()
+    )
     model.load_state_dict(torch.load(path)["model"])
     return model
 
 
 def losses_alone(model, dictionary, documents) -> list[torch.Tensor]:
-    """What each sentence costs the sentence model, which reads ``w1 w2 </s>`` and writes behind ``</s>``."""
+    """What each sentence costs the sentence model, which reads ``w1 w2 </s>`` and writes behind
+    ``</s>``.
+    """
     found, eos = [], dictionary.eos()
     for source, target in (pair for document in documents for pair in document):
         tokens, lengths = torch.tensor([[*source, eos]]), torch.tensor([len(source) + 1])
@@ -131,31 +149,47 @@ def test_every_token_costs_what_it_costs_the_sentence_model(tmp_path, layout):
 def test_a_sentence_model_of_this_package(tmp_path, dictionary):
     teacher = tiny_model(dictionary, doc_mode="full", encoder_normalize_before=True).double()
     task = TranslationDocTask(task_config(langs="en,de"), dictionary, dictionary)
-    settings = {"model": vars(teacher.cfg), "task": {"_name": "translation_doc", "decoder_start": "bos"}}
+    settings = {
+        "model": vars(teacher.cfg),
+        "task": {"_name": "translation_doc", "decoder_start": "bos"},
+    }
     torch.save({"cfg": settings, "model": teacher.state_dict()}, tmp_path / "model.pt")
     documents = random_pairs(dictionary)
     with torch.no_grad():
-        expected = losses(teacher, dictionary, [[pair] for document in documents for pair in document])
+        expected = losses(
+            teacher, dictionary, [[pair] for document in documents for pair in document]
+        )
         found = losses(start(tmp_path / "model.pt", task, gate_bias=SHUT), dictionary, documents)
         model = start(tmp_path / "model.pt", task)
         neutral = losses(model, dictionary, documents)
     assert relative_error(torch.cat(found), torch.cat(expected)) < 1e-12
-    assert relative_error(torch.cat(neutral), torch.cat(expected)) < 1e-12 and model.cfg.neutral_gates
-    assert (model.cfg.gate_bias, model.cfg.positions, model.cfg.marks_loss) == (0.0, "sentence", "off")
+    assert (
+        relative_error(torch.cat(neutral), torch.cat(expected)) < 1e-12 and model.cfg.neutral_gates
+    )
+    assert (model.cfg.gate_bias, model.cfg.positions, model.cfg.marks_loss) == (
+        0.0,
+        "sentence",
+        "off",
+    )
     assert model.leaves_unpredicted_out and not model.decoder.predicts_some
 
 
 def spread(model, dictionary, documents):
     """Source and target (documents, longest) as the task's batches have them."""
     sides = [
-        [[t for pair in document for t in (dictionary.bos(), *pair[side], dictionary.eos())] for document in documents]
+        [
+            [t for pair in document for t in (dictionary.bos(), *pair[side], dictionary.eos())]
+            for document in documents
+        ]
         for side in (0, 1)
     ]
     return pad_batch(sides[0], dictionary.pad(), True), pad_batch(sides[1], dictionary.pad(), False)
 
 
 def test_what_counts_in_the_loss(tmp_path):
-    """Words and ``</s>`` alone, smoothed over the words of the sentence model; new symbols are never predicted."""
+    """Words and ``</s>`` alone, smoothed over the words of the sentence model; new symbols are
+    never predicted.
+    """
     path, teacher, source, target = save(tmp_path, "separate")
     task, documents = task_of(source, target), pairs_of(source, target)
     model = start(path, task, gate_bias=SHUT)
@@ -166,11 +200,15 @@ def test_what_counts_in_the_loss(tmp_path):
         "net_input": {"src_tokens": tokens, "src_lengths": None, "prev_output_tokens": previous},
         "target": goal, "ntokens": int(goal.ne(target.pad()).sum()),
     }  # fmt: skip
-    criterion = FusedLabelSmoothedCrossEntropy(SimpleNamespace(target_dictionary=task.target_dictionary), False, 0.1)
+    criterion = FusedLabelSmoothedCrossEntropy(
+        SimpleNamespace(target_dictionary=task.target_dictionary), False, 0.1
+    )
     sample = with_counted_targets(sample, target.pad(), unpredicted=task.sides.unpredicted)
     loss, size, logs = criterion(model, counted(sample))
     expected = torch.cat(losses_alone(teacher, target, documents))
-    assert size == len(expected) and float(logs["nll_loss"]) == pytest.approx(float(expected.sum().detach()))
+    assert size == len(expected) and float(logs["nll_loss"]) == pytest.approx(
+        float(expected.sum().detach())
+    )
     assert torch.isfinite(loss) and loss > logs["nll_loss"]
     loss.backward()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
@@ -186,12 +224,16 @@ def test_what_counts_in_the_loss(tmp_path):
     ],
 )
 def test_what_cannot_be_is_one_sentence(tmp_path, change, words):
-    path, _, source, target = save(tmp_path, **({"target_lang": "fr"} if change == "languages" else {}))
+    path, _, source, target = save(
+        tmp_path, **({"target_lang": "fr"} if change == "languages" else {})
+    )
     task = task_of(source, target)
     if change == "size":
         task = task_of(*[plain_dictionary(11)] * 2)
     elif change == "words":
-        (tmp_path / "dict.en.txt").write_text("".join(f"{'v' if n == 3 else 'w'}{n} 1\n" for n in range(12)))
+        (tmp_path / "dict.en.txt").write_text(
+            "".join(f"{'v' if n == 3 else 'w'}{n} 1\n" for n in range(12))
+        )
     cfg = GTransformerConfig(sentence_model=str(path), doc_mode="partial")
     with pytest.raises(UserError, match=words):
         start_from_sentence_model(cfg, None, task)

@@ -1,4 +1,6 @@
-"""What tests of the engines share: outputs and gradients of an engine, and how far they may be from the dense one's."""
+"""What tests of the engines share: outputs and gradients of an engine, and how far they may be from
+the dense one's.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +20,26 @@ ROUNDING = {torch.bfloat16: 2.0**-9, torch.float16: 2.0**-12}  # of one number
 
 def states(layout: Ragged, heads: int, dim: int, seed: int) -> Tensor:
     """(N, heads, dim) float64."""
-    return torch.randn(layout.total, heads, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(
+        layout.total, heads, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+    )
 
 
 def run(
     engine: str, reach: Reach, inputs: list[Tensor], dropout: float = 0.0, absolute: bool = False
 ) -> tuple[Tensor, list[Tensor]]:
-    """Output and gradients of q, k, v (and the table of relative positions) for a fixed weighting of the output.
+    """Output and gradients of q, k, v (and the table of relative positions) for a fixed weighting
+    of the output.
 
-    The weights are of both signs, unless ``absolute``. Where nothing sees anything, gradients are zeros.
+    The weights are of both signs, unless ``absolute``. Where nothing sees anything, gradients are
+    zeros.
     """
     leaves = [x.clone().requires_grad_() for x in inputs]
     q, k, v, *relative = leaves
     output = ENGINES[engine](reach).attend(q, k, v, dropout, *relative)
-    weights = torch.linspace(-1, 1, output.numel(), dtype=torch.float64, device=output.device).view_as(output)
+    weights = torch.linspace(
+        -1, 1, output.numel(), dtype=torch.float64, device=output.device
+    ).view_as(output)
     weights = weights.abs() if absolute else weights
     if output.requires_grad:
         (output * weights.to(output.dtype)).sum().backward()
@@ -39,15 +47,24 @@ def run(
 
 
 def compare(
-    reach: Reach, inputs: list[Tensor], engines: Sequence[str], halves: Sequence[torch.dtype], cancelled: bool = False
+    reach: Reach,
+    inputs: list[Tensor],
+    engines: Sequence[str],
+    halves: Sequence[torch.dtype],
+    cancelled: bool = False,
 ) -> None:
     """Engines against dense in float64, float32 and the types of ``halves``, forward and backward.
 
-    ``cancelled``: results may be little but what rounding leaves of larger numbers (a key's gradient is the sum of
-    those from several blocks, the weight of a query's only key depends on neither); then the rounding of those counts.
+    ``cancelled``: results may be little but what rounding leaves of larger numbers (a key's
+    gradient is the sum of those from several blocks, the weight of a query's only key depends on
+    neither); then the rounding of those counts.
     """
     expected, gradients = run("dense", reach, inputs)
-    largest = [x.abs().max() for x in run("dense", reach, inputs, absolute=True)[1]] if cancelled else [0.0] * 4
+    largest = (
+        [x.abs().max() for x in run("dense", reach, inputs, absolute=True)[1]]
+        if cancelled
+        else [0.0] * 4
+    )
     for engine in engines:
         exact, exact_gradients = run(engine, reach, inputs)
         assert relative_error(exact, expected) < 1e-12
@@ -64,13 +81,19 @@ def compare(
 
 
 def compare_in(
-    dtype: torch.dtype, reach: Reach, inputs: list[Tensor], engines: Sequence[str], cancelled: bool = False
+    dtype: torch.dtype,
+    reach: Reach,
+    inputs: list[Tensor],
+    engines: Sequence[str],
+    cancelled: bool = False,
 ) -> None:
-    """Forward and backward, an engine errs at most twice as much as dense, and the rounding of a result.
+    """Forward and backward, an engine errs at most twice as much as dense, and the rounding of a
+    result.
 
-    Errors are those against float64 on the same rounded inputs, as a root mean square and at the worst place. In
-    float16, PyTorch's own fused kernel for the CPU errs up to four times as much as dense. ``cancelled`` as above; two
-    numbers that cancel have each been rounded by half of the type's eps.
+    Errors are those against float64 on the same rounded inputs, as a root mean square and at the
+    worst place. In float16, PyTorch's own fused kernel for the CPU errs up to four times as much as
+    dense. ``cancelled`` as above; two numbers that cancel have each been rounded by half of the
+    type's eps.
     """
     factor = 4 if dtype == torch.float16 else 2
     exact, exact_gradients = run("dense", reach, [x.double() for x in inputs])
@@ -81,7 +104,9 @@ def compare_in(
         larger = [output, *gradients]
     for engine in engines:
         output, gradients = run(engine, reach, inputs)
-        triples = zip([output, *gradients], [dense, *dense_gradients], [exact, *exact_gradients], strict=True)
+        triples = zip(
+            [output, *gradients], [dense, *dense_gradients], [exact, *exact_gradients], strict=True
+        )
         for number, (found, other, wanted) in enumerate(triples):
             assert found.dtype == dtype
             for size in (lambda x: x.abs().max(), lambda x: x.square().mean().sqrt()):
@@ -89,4 +114,6 @@ def compare_in(
                 rounded = torch.finfo(dtype).eps * max(map(size, larger), default=0.0)
                 bound = factor * theirs + max(ROUNDING[dtype] * size(wanted), rounded)
                 name = ["output", *"qkvr"][number]
-                assert ours <= bound, f"{engine}, {name}: {ours:.3e} > {bound:.3e}, dense {theirs:.3e}"
+                assert ours <= bound, (
+                    f"{engine}, {name}: {ours:.3e} > {bound:.3e}, dense {theirs:.3e}"
+                )

@@ -1,4 +1,6 @@
-"""Centres of windows: the paper's formulas written out one position at a time, and both forms against them."""
+"""Centres of windows: the paper's formulas written out one position at a time, and both forms
+against them.
+"""
 
 import random
 from fractions import Fraction
@@ -13,7 +15,9 @@ from tests.support import ragged
 
 
 def documents(seed: int) -> tuple[list[list[int]], list[list[int]]]:
-    """Tags of source and target, whose sentences differ in length and, in every other document, in number."""
+    """Tags of source and target, whose sentences differ in length and, in every other document, in
+    number.
+    """
     draw = random.Random(seed)
     sides = [], []
     for number in range(4):
@@ -33,7 +37,9 @@ def half_up(x: Fraction) -> int:
     return int((x + Fraction(1, 2)) // 1)
 
 
-def written_out(kind: str, source: list[int], target: list[int], ratio: float | None = None) -> list[int]:
+def written_out(
+    kind: str, source: list[int], target: list[int], ratio: float | None = None
+) -> list[int]:
     """b_1, ..., b_I of one document as in section 3.3, counted from 1."""
     length, own = len(source), len(target)
     centres = []
@@ -45,7 +51,11 @@ def written_out(kind: str, source: list[int], target: list[int], ratio: float | 
         else:
             begins = i == 1 or target[i - 1] != target[i - 2]
             before = centres[-1] if centres else 0
-            b = source.index(target[i - 1]) + 1 if begins and target[i - 1] in source else before + 1
+            b = (
+                source.index(target[i - 1]) + 1
+                if begins and target[i - 1] in source
+                else before + 1
+            )
         centres.append(clamp(b, length))
     return centres
 
@@ -53,13 +63,19 @@ def written_out(kind: str, source: list[int], target: list[int], ratio: float | 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(
     ("kind", "ratio"),
-    [("one_to_one", None), *(("linear", r) for r in (None, 0.5, 1.3, 9.0)), ("sentence_aligned", None)],
+    [
+        ("one_to_one", None),
+        *(("linear", r) for r in (None, 0.5, 1.3, 9.0)),
+        ("sentence_aligned", None),
+    ],
 )
 def test_whole_documents(kind, ratio, seed):
     source, target = documents(seed)
     queries, keys = ragged(target), ragged(source, left=True)
     found = getattr(alignment, kind)(queries, keys, *([] if ratio is None else [ratio]))
-    expected = [b - 1 for s, t in zip(source, target, strict=True) for b in written_out(kind, s, t, ratio)]
+    expected = [
+        b - 1 for s, t in zip(source, target, strict=True) for b in written_out(kind, s, t, ratio)
+    ]
     assert found.dtype == np.int64 and found.tolist() == expected
 
 

@@ -31,7 +31,9 @@ def test_global_attention_is_pytorchs_multihead_attention(engine):
 def test_parameters_begin_as_fairseqs(memory_channels):
     """The same draws for the same seed."""
     torch.manual_seed(3)
-    theirs = FairseqAttention(8, 2, kdim=memory_channels, vdim=memory_channels, encoder_decoder_attention=True)
+    theirs = FairseqAttention(
+        8, 2, kdim=memory_channels, vdim=memory_channels, encoder_decoder_attention=True
+    )
     torch.manual_seed(3)
     ours = MultiheadAttention(8, 2, memory_channels=memory_channels).state_dict()
     assert all(value.equal(ours[name]) for name, value in theirs.state_dict().items())
@@ -42,7 +44,11 @@ def test_all_parameters_have_a_gradient_where_nobody_sees_anything(engine):
     """Else a process of a distributed training would have fewer gradients than the others."""
     module = MultiheadAttention(8, 2)
     queries, keys = ragged([[1, 1]]), ragged([[2, 2, 2]])
-    found = module(torch.randn(2, 8), torch.randn(3, 8), make_local_or_global(engine, queries, keys, True, False))
+    found = module(
+        torch.randn(2, 8),
+        torch.randn(3, 8),
+        make_local_or_global(engine, queries, keys, True, False),
+    )
     assert torch.equal(found, module.out_proj.bias.expand(2, 8))
     found.sum().backward()
     assert all(parameter.grad is not None for parameter in module.parameters())
@@ -56,7 +62,9 @@ def gated_sum(gate, local, global_):
 def test_gate_is_equation_10():
     gate = Gate(4)
     local, global_ = torch.randn(3, 4), torch.randn(3, 4)
-    g = torch.sigmoid(functional.linear(torch.cat([local, global_], 1), gate[0].weight, gate[0].bias))
+    g = torch.sigmoid(
+        functional.linear(torch.cat([local, global_], 1), gate[0].weight, gate[0].bias)
+    )
     assert torch.allclose(gated_sum(gate, local, global_), g * local + (1 - g) * global_)
     with torch.no_grad():
         gate[0].bias.fill_(1e4)
@@ -65,7 +73,9 @@ def test_gate_is_equation_10():
 
 @pytest.mark.parametrize("bias", [0.0, 3.0])
 def test_gates_begin_as_in_the_release(bias):
-    """Glorot: uniform up to sqrt(6 / (inputs + outputs)); the bias is zero unless another one is given."""
+    """Glorot: uniform up to sqrt(6 / (inputs + outputs)); the bias is zero unless another one is
+    given.
+    """
     gate, bound = Gate(64, bias), (6 / (2 * 64 + 64)) ** 0.5
     largest = gate[0].weight.abs().max().item()
     assert 0.99 * bound < largest <= bound
@@ -74,7 +84,9 @@ def test_gates_begin_as_in_the_release(bias):
 
 
 def test_two_scopes_share_their_projections():
-    """LST attention: what two attentions with the same q, k and v give, each through its half of the output layer."""
+    """LST attention: what two attentions with the same q, k and v give, each through its half of
+    the output layer.
+    """
     torch.manual_seed(1)
     both = MultiheadAttention(8, 2, scopes=2).double()
     assert both.out_proj.weight.shape == (8, 16)
@@ -95,7 +107,9 @@ def test_two_scopes_share_their_projections():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_gate_that_is_nearly_shut_learns_in_half_precision(dtype):
-    """In these types the sigmoid of 9 is exactly 1, and what is behind it would have no gradient."""
+    """In these types the sigmoid of 9 is exactly 1, and what is behind it would have no
+    gradient.
+    """
     assert torch.sigmoid(torch.tensor(9.0, dtype=dtype)) == 1
     gate = Gate(4, 9.0).to(dtype)
     local, global_ = torch.randn(2, 3, 4).to(dtype).unbind()

@@ -34,7 +34,10 @@ def gradients(layer: nn.Linear, x: torch.Tensor, upstream: torch.Tensor) -> list
 @pytest.mark.parametrize("bias", [True, False])
 def test_values_and_gradients(library, shape, bias):
     *rows, inside, outside = shape
-    layer, exact = Linear(inside, outside, bias=bias), nn.Linear(inside, outside, bias=bias).double()
+    layer, exact = (
+        Linear(inside, outside, bias=bias),
+        nn.Linear(inside, outside, bias=bias).double(),
+    )
     exact.load_state_dict(layer.state_dict())
     x, upstream = torch.randn(*rows, inside), torch.randn(*rows, outside)
     found = gradients(layer, x, upstream)
@@ -89,7 +92,9 @@ def rounded(x: torch.Tensor, largest: int) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("vnni", [True, False])
 @pytest.mark.parametrize("bias", [True, False])
 def test_int8_by_integers(bias, vnni, monkeypatch):
-    """The product of rounded inputs and rounded weights, in float64; large and small rows keep their own digits."""
+    """The product of rounded inputs and rounded weights, in float64; large and small rows keep
+    their own digits.
+    """
     if vnni and not has_vnni():
         pytest.skip("the processor has no VNNI")
     monkeypatch.setattr(kernels, "has_vnni", lambda: vnni)
@@ -98,11 +103,20 @@ def test_int8_by_integers(bias, vnni, monkeypatch):
     x = torch.randn(9, 48) * torch.logspace(-6, 6, 9)[:, None]
     x[1], x[2], x[3] = 0.0, 3.0, -3.0
     with torch.no_grad():
-        layer.weight[:2] = torch.tensor([[2.0], [-2.0]])  # whose products are the largest that there are
-    (inputs, in_scale), (weights, out_scale) = rounded(x, 127 if vnni else 63), rounded(layer.weight.detach(), 127)
+        layer.weight[:2] = torch.tensor(
+            [[2.0], [-2.0]]
+        )  # whose products are the largest that there are
+    (inputs, in_scale), (weights, out_scale) = (
+        rounded(x, 127 if vnni else 63),
+        rounded(layer.weight.detach(), 127),
+    )
     layer.quantise()
-    assert layer.weight.untyped_storage().nbytes() == 4 and layer.weight.isnan().all()  # the others leave memory
-    expected = inputs @ weights.t() * in_scale * out_scale.t() + (layer.bias.detach().double() if bias else 0.0)
+    assert (
+        layer.weight.untyped_storage().nbytes() == 4 and layer.weight.isnan().all()
+    )  # the others leave memory
+    expected = inputs @ weights.t() * in_scale * out_scale.t() + (
+        layer.bias.detach().double() if bias else 0.0
+    )
     found = layer(x)
     assert found.dtype == torch.float32 and not found.requires_grad
     assert torch.allclose(found.double(), expected, rtol=1e-5, atol=1e-6)

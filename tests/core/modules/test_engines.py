@@ -26,14 +26,17 @@ KINDS = "group", "global", *((centres, width) for centres in CENTRES for width i
 
 
 def documents(draw: random.Random, number: int, recurring: bool = False) -> Ragged:
-    """Documents of 1 to 700 tokens in sentences of 1 to 80, the second of one sentence, padded on either side.
+    """Documents of 1 to 700 tokens in sentences of 1 to 80, the second of one sentence, padded on
+    either side.
 
     ``recurring``: tags come back, so that a sentence's tokens need not stand side by side.
     """
     longest, most = draw.choice([5, 20, 80]), draw.randint(1, 12)
     rows = []
     for document in range(number):
-        lengths = [draw.choice([1, draw.randint(1, longest)]) for _ in range(1 if document == 1 else most)]
+        lengths = [
+            draw.choice([1, draw.randint(1, longest)]) for _ in range(1 if document == 1 else most)
+        ]
         rows.append([tag for tag, length in enumerate(lengths, 1) for _ in range(length)])
     if recurring:
         rows = [[1 + tag % 5 for tag in row] for row in rows]
@@ -76,7 +79,13 @@ def test_random_documents(kind, causal, own, clip):
         reach = reach_of(kind, queries, keys, causal, seed)
         plain = clip is None and (kind == "global" or (kind == "group" and (own or not causal)))
         halves = [torch.bfloat16] if plain else HALVES
-        compare(reach, inputs(reach, *draw.choice(HEADS), seed, clip), ["packed"], halves, cancelled=not plain)
+        compare(
+            reach,
+            inputs(reach, *draw.choice(HEADS), seed, clip),
+            ["packed"],
+            halves,
+            cancelled=not plain,
+        )
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -96,15 +105,21 @@ def test_by_hand(engine, kind, causal):
             seen = [j for j in seen if layout.tag[j] == layout.tag[i]]
         elif kind != "global":
             seen = [j for j in seen if abs(j - i) <= 2]
-        scores = [q[i, 0] @ (k[j, 0] + table[max(-clip, min(clip, j - i)) + clip]) / 3**0.5 for j in seen]
+        scores = [
+            q[i, 0] @ (k[j, 0] + table[max(-clip, min(clip, j - i)) + clip]) / 3**0.5 for j in seen
+        ]
         weights = torch.softmax(torch.stack(scores), dim=0)
-        assert torch.allclose(found[i], sum(w * v[j, 0] for w, j in zip(weights, seen, strict=True)), atol=1e-12)
+        assert torch.allclose(
+            found[i], sum(w * v[j, 0] for w, j in zip(weights, seen, strict=True)), atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("clip", [None, 2])
 def test_an_empty_interval_gives_zeros(engine, clip):
-    """Some queries see nothing, in the middle and at the ends: results and gradients are zero, never NaN."""
+    """Some queries see nothing, in the middle and at the ends: results and gradients are zero,
+    never NaN.
+    """
     layout = ragged([[1] * 50, [1] * 7])
     reach = by_window(layout, layout, layout.position, 4)
     nothing = np.isin(np.arange(57), [0, 20, 21, 40, 50, 56])
@@ -125,17 +140,23 @@ def test_an_empty_side(engine, kind):
     nothing, some = torch.zeros(0, 2, 3), torch.randn(full.total, 2, 3)
     output = ENGINES[engine](reach_of(kind, full, empty, False)).attend(some, nothing, nothing, 0.0)
     assert output.shape == (full.total, 6) and output.eq(0).all()
-    assert ENGINES[engine](reach_of(kind, empty, full, False)).attend(nothing, some, some, 0.0).shape == (0, 6)
+    assert ENGINES[engine](reach_of(kind, empty, full, False)).attend(
+        nothing, some, some, 0.0
+    ).shape == (0, 6)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("clip", [None, 2])
 def test_dropout_drops_whole_weights(engine, clip):
-    """Each weight is either gone or twice as large, half of them each; the gradient of v is of the same weights."""
+    """Each weight is either gone or twice as large, half of them each; the gradient of v is of the
+    same weights.
+    """
     layout = ragged([[1] * 60, [1] * 20])
     reach = by_window(layout, layout, layout.position, 6)
     q, k, _, *table = inputs(reach, 1, 80, 1, clip)
-    v = torch.eye(80, dtype=torch.float64).unsqueeze(1).requires_grad_()  # outputs are then the weights
+    v = (
+        torch.eye(80, dtype=torch.float64).unsqueeze(1).requires_grad_()
+    )  # outputs are then the weights
     pattern = ENGINES[engine](reach)
     whole = pattern.attend(q, k, v, 0.0, *table)
     torch.manual_seed(1)
@@ -164,7 +185,9 @@ class Largest(TorchDispatchMode):
 @pytest.mark.parametrize("clip", [None, 20])
 @pytest.mark.parametrize("kind", ["group", ("one_to_one", 20)], ids=str)
 def test_nothing_is_as_large_as_the_document_squared(kind, clip):
-    """4,096 tokens, in sentences of 16: what blocks against their keys have, forward and backward."""
+    """4,096 tokens, in sentences of 16: what blocks against their keys have, forward and
+    backward.
+    """
     layout = ragged([[1 + i // 16 for i in range(4096)]])
     reach = reach_of(kind, layout, layout, causal=True)
     q, k, v, *table = (x.float().requires_grad_() for x in inputs(reach, 1, 2, 1, clip))
@@ -179,8 +202,13 @@ def test_nothing_is_as_large_as_the_document_squared(kind, clip):
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
 @pytest.mark.parametrize("kind", [(name, 20) for name in CENTRES], ids=str)
 def test_on_cuda(monkeypatch, kind, dtype, clip):
-    for name in ("bf16", "fp16"):  # else cuBLAS adds up parts of a product in half precision, dense or not
-        monkeypatch.setattr(torch.backends.cuda.matmul, f"allow_{name}_reduced_precision_reduction", False)
+    for name in (
+        "bf16",
+        "fp16",
+    ):  # else cuBLAS adds up parts of a product in half precision, dense or not
+        monkeypatch.setattr(
+            torch.backends.cuda.matmul, f"allow_{name}_reduced_precision_reduction", False
+        )
     draw = random.Random(1)
     queries, keys = (on_gpu(documents(draw, 4)) for _ in range(2))
     reach = reach_of(kind, queries, keys, causal=False)

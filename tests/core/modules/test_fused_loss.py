@@ -14,7 +14,9 @@ def written_out(features, weight, targets, smoothing):
     vocabulary = weight.shape[0]
     wanted = torch.full_like(log_probabilities, smoothing / (vocabulary - 1))
     wanted.scatter_(1, targets.unsqueeze(1), 1 - smoothing)
-    return -(wanted * log_probabilities).sum(), -log_probabilities.gather(1, targets.unsqueeze(1)).sum()
+    return -(wanted * log_probabilities).sum(), -log_probabilities.gather(
+        1, targets.unsqueeze(1)
+    ).sum()
 
 
 def run(function, features, weight, targets, smoothing, scale=1.0):
@@ -36,17 +38,23 @@ def test_value_and_gradients(inputs, smoothing, chunk, cached, monkeypatch):
     monkeypatch.setattr(fused_loss, "FEWEST_ROWS", 7)
     monkeypatch.setattr(kernels, "CACHED_ELEMENTS", cached)
     for found, expected in zip(
-        run(fused_cross_entropy, *inputs, smoothing, scale=3.0), run(written_out, *inputs, smoothing, 3.0), strict=True
+        run(fused_cross_entropy, *inputs, smoothing, scale=3.0),
+        run(written_out, *inputs, smoothing, 3.0),
+        strict=True,
     ):
         assert torch.allclose(found, expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 3e-2), (torch.float16, 3e-3)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 3e-2), (torch.float16, 3e-3)]
+)
 def test_lower_precision(inputs, dtype, tolerance):
     features, weight, targets = inputs
     features, weight = features.to(dtype), weight.to(dtype)
     loss, nll, *gradients = run(fused_cross_entropy, features, weight, targets, 0.1)
-    expected_loss, expected_nll, *expected = run(written_out, features.double(), weight.double(), targets, 0.1)
+    expected_loss, expected_nll, *expected = run(
+        written_out, features.double(), weight.double(), targets, 0.1
+    )
     assert loss.dtype == nll.dtype == torch.float32
     assert loss.item() == pytest.approx(expected_loss.item(), rel=tolerance)
     assert nll.item() == pytest.approx(expected_nll.item(), rel=tolerance)
@@ -76,7 +84,9 @@ def test_no_tokens_and_frozen_output_weights(inputs):
 
 
 def test_a_frequent_words_gradient_in_float16():
-    """The sum over 4,096 tokens of one word exceeds float16's range; scaled down, it is that of fairseq's loss."""
+    """The sum over 4,096 tokens of one word exceeds float16's range; scaled down, it is that of
+    fairseq's loss.
+    """
     generator = torch.Generator().manual_seed(1)
     features = torch.randn(4096, 8, generator=generator).half()
     weight = (0.05 * torch.randn(1000, 8, generator=generator)).half()
@@ -85,7 +95,9 @@ def test_a_frequent_words_gradient_in_float16():
 
     def fairseqs(features, weight, targets, smoothing):
         log_probabilities = (features @ weight.t()).log_softmax(dim=-1)
-        return label_smoothed_nll_loss(log_probabilities, targets.unsqueeze(1), smoothing, ignore_index=None)
+        return label_smoothed_nll_loss(
+            log_probabilities, targets.unsqueeze(1), smoothing, ignore_index=None
+        )
 
     _, _, *expected = run(fairseqs, features.float(), weight.float(), targets, 0.1, 0.125)
     assert 8 * expected[1].abs().max() > torch.finfo(torch.float16).max

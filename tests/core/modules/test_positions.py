@@ -10,10 +10,14 @@ from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
 
 
 def formula(position: int, channels: int) -> torch.Tensor:
-    """First half sines, second half cosines, wavelengths from 2 pi to 10,000 times that; counted from padding + 1."""
+    """First half sines, second half cosines, wavelengths from 2 pi to 10,000 times that; counted
+    from padding + 1.
+    """
     half = channels // 2
     rates = [math.exp(-math.log(10000) * i / (half - 1)) for i in range(half)]
-    return torch.tensor([math.sin(position * r) for r in rates] + [math.cos(position * r) for r in rates])
+    return torch.tensor(
+        [math.sin(position * r) for r in rates] + [math.cos(position * r) for r in rates]
+    )
 
 
 @pytest.mark.parametrize("offset", [0, 1, 500, 1022, 5000])

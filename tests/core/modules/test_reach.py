@@ -13,7 +13,10 @@ from tests.support import ragged
 def layout(seed: int, longest: int = 12):
     """Documents whose tags need not ascend, padded on either side."""
     draw = random.Random(seed)
-    return ragged([[draw.randint(1, 3) for _ in range(draw.randint(1, longest))] for _ in range(4)], left=seed % 2 == 0)
+    return ragged(
+        [[draw.randint(1, 3) for _ in range(draw.randint(1, longest))] for _ in range(4)],
+        left=seed % 2 == 0,
+    )
 
 
 def pairs(reach: Reach) -> set[tuple[int, int]]:
@@ -43,17 +46,24 @@ def test_pairs(seed, causal, own):
     queries = layout(seed)
     keys = queries if own else layout(seed + 10)
     centres = np.random.default_rng(seed).integers(0, keys.doc_lengths[queries.doc])
-    assert pairs(by_document(queries, keys, causal)) == expected(queries, keys, lambda i, j: True, causal)
+    assert pairs(by_document(queries, keys, causal)) == expected(
+        queries, keys, lambda i, j: True, causal
+    )
     by_tag = expected(queries, keys, lambda i, j: queries.tag[i] == keys.tag[j], causal)
     assert pairs(by_sentence(queries, keys, causal)) == by_tag
     for width in (0, 1, 3, 50):
-        near = expected(queries, keys, lambda i, j, w=width: abs(keys.position[j] - centres[i]) <= w, causal)
+        near = expected(
+            queries, keys, lambda i, j, w=width: abs(keys.position[j] - centres[i]) <= w, causal
+        )
         assert pairs(by_window(queries, keys, centres, width, causal)) == near
 
 
 def test_blocks_where_every_query_has_a_window_of_its_own():
     """Elsewhere a segment is what has its keys in common."""
-    tokens, words = ragged([[1 + i // 10 for i in range(200)]] * 3), ragged([list(range(1, 100))] * 3)
+    tokens, words = (
+        ragged([[1 + i // 10 for i in range(200)]] * 3),
+        ragged([list(range(1, 100))] * 3),
+    )
     for causal in (True, False):
         for side in (tokens, words):
             assert len(PackedPattern(by_sentence(side, side, causal)).segments) == len(side.begins)
@@ -61,4 +71,7 @@ def test_blocks_where_every_query_has_a_window_of_its_own():
         for width in (1, 20, 40):
             reach = by_window(tokens, tokens, tokens.position, width, causal)
             assert len(PackedPattern(reach).segments) == -(-600 // BLOCK)
-        assert len(PackedPattern(by_window(tokens, tokens, tokens.position, 500, causal)).segments) == 3
+        assert (
+            len(PackedPattern(by_window(tokens, tokens, tokens.position, 500, causal)).segments)
+            == 3
+        )

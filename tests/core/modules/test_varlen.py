@@ -1,4 +1,6 @@
-"""Attention over segments of unequal length: the layout on the CPU with a kernel written out, the real one on a GPU."""
+"""Attention over segments of unequal length: the layout on the CPU with a kernel written out, the
+real one on a GPU.
+"""
 
 import random
 
@@ -27,7 +29,11 @@ def written_out(q, k, v, cu_seq_q, cu_seq_k, max_q, max_k, *, window_size):
 def layout(draw, documents, device="cpu"):
     """Documents of sentences of random length."""
     tags = [
-        [number for number, n in enumerate(random_lengths(draw, draw.randint(1, 6), 9), 1) for _ in range(n + 1)]
+        [
+            number
+            for number, n in enumerate(random_lengths(draw, draw.randint(1, 6), 9), 1)
+            for _ in range(n + 1)
+        ]
         for _ in range(documents)
     ]
     longest = max(map(len, tags))
@@ -40,7 +46,13 @@ def inputs(queries, keys, dtype, device="cpu"):
     return [torch.randn(shape, device=device).to(dtype).requires_grad_() for shape in shapes]
 
 
-KINDS = [(True, True, True), (True, False, True), (True, False, False), (False, True, True), (False, False, False)]
+KINDS = [
+    (True, True, True),
+    (True, False, True),
+    (True, False, False),
+    (False, True, True),
+    (False, False, False),
+]
 
 
 @pytest.mark.parametrize("local, causal, own", KINDS)
@@ -52,7 +64,9 @@ def test_layout(monkeypatch, local, causal, own, seed):
     sides = inputs(queries, keys, torch.float64)
     expected = make_local_or_global("dense", queries, keys, local, causal).attend(*sides, 0.0)
     calls = []
-    monkeypatch.setattr(varlen, "kernel", lambda: lambda *a, **b: calls.append(1) or written_out(*a, **b))
+    monkeypatch.setattr(
+        varlen, "kernel", lambda: lambda *a, **b: calls.append(1) or written_out(*a, **b)
+    )
     found = make_local_or_global("packed", queries, keys, local, causal).unpadded.attend(*sides)
     assert calls == [1]
     assert relative_error(found, expected) < 1e-12

@@ -12,7 +12,9 @@ from tests.support import random_document, random_lengths
 
 @pytest.fixture
 def corpus(tmp_path, dictionary):
-    """make(split=instances, ...): a data directory with binarised random pairs, as fairseq-preprocess writes them."""
+    """make(split=instances, ...): a data directory with binarised random pairs, as
+    fairseq-preprocess writes them.
+    """
 
     def make(sides=("en", "de"), **splits):
         folder = tmp_path / "bin"
@@ -24,7 +26,9 @@ def corpus(tmp_path, dictionary):
             shapes = [random_lengths(draw, draw.randint(1, 4), 4) for _ in range(count)]
             for lang in sides:
                 prefix = str(folder / f"{split}.en-de.{lang}")
-                builder = indexed_dataset.make_builder(prefix + ".bin", "mmap", vocab_size=len(dictionary))
+                builder = indexed_dataset.make_builder(
+                    prefix + ".bin", "mmap", vocab_size=len(dictionary)
+                )
                 for shape in shapes:
                     line = [*random_document(draw, dictionary, shape), dictionary.eos()]
                     builder.add_item(torch.tensor(line, dtype=torch.int32))

@@ -1,4 +1,6 @@
-"""A small prepared corpus, loaded as options say, and fairseq's iterator over it as its trainer asks for it."""
+"""A small prepared corpus, loaded as options say, and fairseq's iterator over it as its trainer
+asks for it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def setup(folder=LEN48 / "bin", **options) -> TranslationDocTask:
 
 
 def load(split="train", folder=LEN48 / "bin", numbered=False, **options):
-    """The task with these options, and a data set of it; ``numbered``: for a model that reads sentences' numbers."""
+    """The task with these options, and a data set of it; ``numbered``: for a model that reads
+    sentences' numbers.
+    """
     task = setup(folder, **options)
     task.numbered = numbered
     task.load_dataset(split)
@@ -28,8 +32,17 @@ def load(split="train", folder=LEN48 / "bin", numbered=False, **options):
 
 
 def built(data, folder, arch, *arguments):
-    """(model, task, all options), built as fairseq-train builds them; ``folder``: where it saves."""
-    line = [str(data), "--task=translation_doc", "-s=en", "-t=de", "--langs=en,de", f"--arch={arch}"]
+    """(model, task, all options), built as fairseq-train builds them; ``folder``: where it
+    saves.
+    """
+    line = [
+        str(data),
+        "--task=translation_doc",
+        "-s=en",
+        "-t=de",
+        "--langs=en,de",
+        f"--arch={arch}",
+    ]
     line += [f"--save-dir={folder / 'save'}", "--optimizer=adam", *arguments]
     parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), line)
     cfg = convert_namespace_to_omegaconf(parsed)
@@ -53,7 +66,9 @@ def sentences_of(task, tokens) -> list[list[str]]:
     words = [task.src_dict[token] for token in tokens.tolist()]
     starts = [i for i, word in enumerate(words) if word == "<s>"]
     assert starts[0] == 0
-    return [words[one + 1 : other] for one, other in zip(starts, [*starts[1:], len(words)], strict=True)]
+    return [
+        words[one + 1 : other] for one, other in zip(starts, [*starts[1:], len(words)], strict=True)
+    ]
 
 
 def iterator(task, dataset, workers=0, **options):
@@ -65,7 +80,9 @@ def iterator(task, dataset, workers=0, **options):
 
 
 def end_workers() -> None:
-    """Workers of former tests would be waited for, five seconds each, whenever their loaders are thrown away."""
+    """Workers of former tests would be waited for, five seconds each, whenever their loaders are
+    thrown away.
+    """
     while _OPENED:
         loader = _OPENED.pop().dataloader
         if loader is not None and loader._iterator is not None and loader.num_workers:

@@ -1,4 +1,6 @@
-"""Two learning rates (appendix C.1): how far each group moves, schedulers, saving, and what is refused."""
+"""Two learning rates (appendix C.1): how far each group moves, schedulers, saving, and what is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,18 @@ SCALE = 0.2
 def documents(dictionary):
     """Source and decoder input of two documents."""
     draw = random.Random(1)
-    pairs = [[random_document(draw, dictionary, lengths) for _ in range(2)] for lengths in ([3, 2], [1, 4, 2])]
+    pairs = [
+        [random_document(draw, dictionary, lengths) for _ in range(2)]
+        for lengths in ([3, 2], [1, 4, 2])
+    ]
     source, target = zip(*pairs, strict=True)
     pad = dictionary.pad()
     return pad_batch(source, pad, left=True), pad_batch(target, pad, left=False)
 
 
 def optimizer(parameters, name: str = NAME, lr: float = 1e-3, **options):
-    cfg = {"_name": name, "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-8, "weight_decay": 0.0, "use_old_adam": False,
+    cfg = {"_name": name, "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-8, "weight_decay": 0.0,
+    "use_old_adam": False,
            "fp16_adam_stats": False, "tpu": False, "lr": [lr], **options}  # fmt: skip
     return optim.build_optimizer(OmegaConf.create(cfg), list(parameters))
 
@@ -49,7 +55,9 @@ def step(model, optimiser, pairs):
 
 
 def test_the_groups_move_by_the_expected_ratio(dictionary):
-    """Against fairseq's Adam with one rate: fresh parameters move as far, pretrained ones a fifth as far."""
+    """Against fairseq's Adam with one rate: fresh parameters move as far, pretrained ones a fifth
+    as far.
+    """
     pairs = documents(dictionary)
     moved = {}
     for name in ("adam", NAME):
@@ -75,7 +83,9 @@ def test_the_scheduler_moves_both_rates():
     for updates, peak in ((4000, 5e-4), (16000, 2.5e-4)):
         scheduler.step_update(updates)
         rates = {id(p): group["lr"] for group in optimiser.param_groups for p in group["params"]}
-        assert rates[id(fresh)] == pytest.approx(peak) and rates[id(old)] == pytest.approx(SCALE * peak)
+        assert rates[id(fresh)] == pytest.approx(peak) and rates[id(old)] == pytest.approx(
+            SCALE * peak
+        )
         assert optimiser.get_lr() == pytest.approx(peak)
 
 
@@ -98,7 +108,10 @@ def test_a_resumed_training_has_the_scales_and_decays_that_it_is_given(dictionar
     step(model, before, documents(dictionary))
     after = optimizer(marked(model, decay_fresh=0.3).parameters())
     after.load_state_dict(before.state_dict())
-    assert {group["lr_scale"]: group["weight_decay"] for group in after.param_groups} == {1.0: 0.3, SCALE: 0.0}
+    assert {group["lr_scale"]: group["weight_decay"] for group in after.param_groups} == {
+        1.0: 0.3,
+        SCALE: 0.0,
+    }
     for parameter in model.parameters():
         moments = (one.optimizer.state[parameter]["exp_avg"] for one in (before, after))
         assert torch.equal(*moments)

@@ -1,4 +1,6 @@
-"""Models that read their batch, through the task: what they are given, what they may not do, how they translate."""
+"""Models that read their batch, through the task: what they are given, what they may not do, how
+they translate.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ import torch
 
 from gtransformer.data.batch_fields import counted
 from gtransformer.errors import UserError
-from gtransformer.models.batch_readers import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
+from gtransformer.models.batch_readers import (
+    AbdConfig,
+    AbdModel,
+    DocFlatConfig,
+    DocFlatModel,
+    MbeConfig,
+    MbeModel,
+)
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
@@ -41,13 +50,19 @@ def logits_of(model, batch, numbers=True):
 def test_a_step_and_a_validation_know_the_numbers():
     task, dataset = load("valid", numbered=True, **DOCFLAT)
     # Of its first document the sentences 1 to 4 are one batch; of the second, 1 to 4, then 5 to 8.
-    batch = list(iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False))[2]
+    batch = list(
+        iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False)
+    )[2]
     assert batch["net_input"]["first_sentence"].tolist() == [2, 3, 4, 5]
     model = trainable(made(task.tgt_dict, DocFlatModel, DocFlatConfig).float())
     criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1)
     loss, size, _ = task.train_step(batch, model, criterion, Optimizer(), 0)
     valid, valid_size, _ = task.valid_step(batch, model.eval(), criterion)
-    assert task.valid_step({}, model, criterion) == (0.0, 0, {})  # of fairseq-validate in several processes
+    assert task.valid_step({}, model, criterion) == (
+        0.0,
+        0,
+        {},
+    )  # of fairseq-validate in several processes
     assert size == valid_size and valid.item() == pytest.approx(loss.item(), rel=1e-4)
     given = counted(batch)
     for numbers in (True, False):
@@ -61,20 +76,31 @@ def test_a_step_and_a_validation_know_the_numbers():
 def test_scores_of_references_are_those_of_the_batch():
     """fairseq-generate --score-reference, of a model whose decoder reads the batch."""
     task, dataset = load("test", numbered=True, **DOCFLAT)
-    batch = list(iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False))[1]
+    batch = list(
+        iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False)
+    )[1]
     model = made(task.tgt_dict, DocFlatModel, DocFlatConfig)
     scorer = task.build_generator([model], Namespace(score_reference=True))
     hypotheses = task.inference_step(scorer, [model], batch)
-    found = logits_of(model, batch).log_softmax(dim=2).gather(2, batch["target"].unsqueeze(2)).squeeze(2)
+    found = (
+        logits_of(model, batch)
+        .log_softmax(dim=2)
+        .gather(2, batch["target"].unsqueeze(2))
+        .squeeze(2)
+    )
     for (one,), row, target in zip(hypotheses, found, batch["target"], strict=True):
-        assert torch.allclose(one["positional_scores"].double(), row[target.ne(task.tgt_dict.pad())], atol=1e-5)
+        assert torch.allclose(
+            one["positional_scores"].double(), row[target.ne(task.tgt_dict.pad())], atol=1e-5
+        )
 
 
 @torch.no_grad()
 def test_an_ensemble_gives_each_model_what_it_reads():
     """Whichever comes first, and beside one that knows no sentence numbers."""
     task, dataset = load("test", numbered=True, **DOCFLAT)
-    batch = list(iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False))[1]
+    batch = list(
+        iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False)
+    )[1]
     assert max(batch["net_input"]["first_sentence"].tolist()) > 1
     models = [made(task.tgt_dict, DocFlatModel, DocFlatConfig)]
     models.append(made(task.tgt_dict, InstanceTransformerModel, DocumentModelConfig))
@@ -89,9 +115,13 @@ def test_an_ensemble_gives_each_model_what_it_reads():
 @torch.no_grad()
 @pytest.mark.parametrize("name", TRANSLATING)
 def test_what_is_found_has_the_probability_that_teacher_forcing_gives_it(name):
-    """Of models whose decoder reads no other target: a batch of consecutive sentences, encoded at once."""
+    """Of models whose decoder reads no other target: a batch of consecutive sentences, encoded at
+    once.
+    """
     task, dataset = load("test", numbered=True, **DOCFLAT)
-    batch = list(iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False))[1]
+    batch = list(
+        iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False)
+    )[1]
     model_class, config, own = TRANSLATING[name]
     model = made(task.tgt_dict, model_class, config, **own)
     options = {"beam": 2, "max_len_a": 0, "max_len_b": 2, "sentence_rule": "on"}
@@ -99,14 +129,18 @@ def test_what_is_found_has_the_probability_that_teacher_forcing_gives_it(name):
     hypotheses = [nbest[0] for nbest in task.inference_step(generator, [model], batch)]
     bos, eos, pad = task.tgt_dict.bos(), task.tgt_dict.eos(), task.tgt_dict.pad()
     outputs = torch.nn.utils.rnn.pad_sequence([one["tokens"] for one in hypotheses], True, pad)
-    inputs = torch.cat([torch.full_like(outputs[:, :1], bos), outputs[:, :-1]], dim=1).masked_fill(outputs.eq(pad), pad)
+    inputs = torch.cat([torch.full_like(outputs[:, :1], bos), outputs[:, :-1]], dim=1).masked_fill(
+        outputs.eq(pad), pad
+    )
     batch["net_input"]["prev_output_tokens"] = inputs
     found = logits_of(model, batch).log_softmax(dim=2).gather(2, outputs.unsqueeze(2)).squeeze(2)
     for one, row, read, written in zip(hypotheses, found, inputs, outputs, strict=True):
         real = written.ne(pad)
         chosen = read[real].ne(eos)  # behind </s> there is no choice
         assert chosen.sum() > 2
-        assert torch.allclose(one["positional_scores"].double()[chosen], row[real][chosen], atol=1e-5)
+        assert torch.allclose(
+            one["positional_scores"].double()[chosen], row[real][chosen], atol=1e-5
+        )
 
 
 def test_what_a_decoder_that_reads_targets_cannot_do(dictionary):
@@ -116,10 +150,14 @@ def test_what_a_decoder_that_reads_targets_cannot_do(dictionary):
         "reads the mean of the whole",
     )
     for where in ("both", "decoder"):
-        for kinds, message in zip(((DocFlatModel, DocFlatConfig), (AbdModel, AbdConfig)), messages, strict=True):
+        for kinds, message in zip(
+            ((DocFlatModel, DocFlatConfig), (AbdModel, AbdConfig)), messages, strict=True
+        ):
             model = made(dictionary, *kinds, batch_attention_in=where)
             with pytest.raises(UserError, match=message):
                 task.build_generator([model], Namespace())
             task.build_generator([model], Namespace(score_reference=True))
-            with pytest.raises(UserError, match="here: the model reads consecutive sentences of a document as one"):
+            with pytest.raises(
+                UserError, match="here: the model reads consecutive sentences of a document as one"
+            ):
                 check_alone(model, "here")

@@ -17,7 +17,10 @@ def test_settings_of_both_formats_and_layouts(tmp_path, old_format):
     assert read_settings(tmp_path / "args.pt")["model"] == {"encoder_layers": 3}
     state["cfg"] = {"model": Namespace(encoder_layers=4), "task": {"data": "x"}}
     torch.save(state, tmp_path / "cfg.pt", **options)
-    assert read_settings(tmp_path / "cfg.pt") == {"model": {"encoder_layers": 4}, "task": {"data": "x"}}
+    assert read_settings(tmp_path / "cfg.pt") == {
+        "model": {"encoder_layers": 4},
+        "task": {"data": "x"},
+    }
     (tmp_path / "bad.pt").write_bytes(b"bad")
     with pytest.raises(UserError, match="bad.pt"):
         read_settings(tmp_path / "bad.pt")

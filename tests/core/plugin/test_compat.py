@@ -61,7 +61,10 @@ def test_checkpoints_of_fairseq_until_09(tmp_path, monkeypatch):
     kinds = (meters.AverageMeter, meters.TimeMeter, meters.StopwatchMeter)
     for kind in kinds:
         monkeypatch.setattr(kind, "__module__", "fairseq.meters")
-    state = {"model": {"w": torch.ones(2)}, "extra_state": {"train_meters": {kind.__name__: kind() for kind in kinds}}}
+    state = {
+        "model": {"w": torch.ones(2)},
+        "extra_state": {"train_meters": {kind.__name__: kind() for kind in kinds}},
+    }
     torch.save(state, tmp_path / "c.pt")
     found = torch.load(tmp_path / "c.pt")["extra_state"]["train_meters"]
     assert [type(found[kind.__name__]) for kind in kinds] == [*kinds]
@@ -97,7 +100,9 @@ def test_a_restored_stopwatch_runs():
     assert (other.sum, other.n, other.round) == (watch.sum, 3, 0) and other.elapsed_time > 0
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python no longer ends a thread within an operation")
+@pytest.mark.skipif(
+    sys.version_info >= (3, 14), reason="Python no longer ends a thread within an operation"
+)
 def test_a_program_ends_while_batches_are_read_ahead():
     """Without the patch the process aborts, nearly always."""
     program = """
@@ -113,7 +118,9 @@ next(iterators.BufferedIterator(1000, torch.utils.data.DataLoader(Slow(), batch_
 """
 
     def status(*arguments: str) -> int:
-        return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True).returncode
+        return subprocess.run(
+            [sys.executable, "-c", program, *arguments], capture_output=True
+        ).returncode
 
     assert status("patched") == 0
     assert any(status() == -signal.SIGABRT for _ in range(5))
@@ -123,7 +130,10 @@ def test_gradients_on_the_cpu_are_clipped_beside_a_gpu(monkeypatch):
     """As PyTorch clips them; fairseq moves the norm to the GPU."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     for most in (0.0, 0.5, 100.0):
-        ours, theirs = ([torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(2, 2))] for _ in range(2))
+        ours, theirs = (
+            [torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(2, 2))]
+            for _ in range(2)
+        )
         for one in (*ours, *theirs):
             one.grad = torch.arange(float(one.numel())).view_as(one)
         norm = fairseq_utils.clip_grad_norm_(ours, most)

@@ -16,7 +16,9 @@ def test_an_instance_index_with_other_counts(corpus):
     """What fairseq-generate writes would be put back in wrong places."""
     folder = corpus(test=3)
     task, dataset = load("test", folder)
-    counts = [int((dataset.src[number] == task.source_dictionary.bos()).sum()) for number in range(3)]
+    counts = [
+        int((dataset.src[number] == task.source_dictionary.bos()).sum()) for number in range(3)
+    ]
     path = folder / "test.en-de.instances.json"
     rows = [(number, 0, count) for number, count in enumerate(counts)]
     InstanceIndex("test", "en", "de", 3, rows).save(path)
@@ -25,6 +27,7 @@ def test_an_instance_index_with_other_counts(corpus):
     value["instances"][1][2] += 1
     path.write_text(json.dumps(value))
     with pytest.raises(
-        UserError, match=rf"instances.json: instance 1 has {counts[1] + 1} sentences, in the data it has"
+        UserError,
+        match=rf"instances.json: instance 1 has {counts[1] + 1} sentences, in the data it has",
     ):
         load("test", folder)

@@ -1,4 +1,6 @@
-"""Batches of consecutive sentences: every sentence is current once an epoch, in order, whoever trains and stops."""
+"""Batches of consecutive sentences: every sentence is current once an epoch, in order, whoever
+trains and stops.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,18 @@ import pytest
 
 from tests.core.plugin.loaded import load, read
 
-DOCFLAT = {"instances": "sliding", "context_sentences": 3, "context_loss": "off", "batch_order": "document"}
+DOCFLAT = {
+    "instances": "sliding",
+    "context_sentences": 3,
+    "context_loss": "off",
+    "batch_order": "document",
+}
 
 
 def iterator(task, dataset, max_tokens=150, **options):
-    return task.get_batch_iterator(dataset, max_tokens=max_tokens, max_positions=(1000, 1000), seed=1, **options)
+    return task.get_batch_iterator(
+        dataset, max_tokens=max_tokens, max_positions=(1000, 1000), seed=1, **options
+    )
 
 
 def epoch_of(batches, shuffle=True):
@@ -19,7 +28,9 @@ def epoch_of(batches, shuffle=True):
 
 
 def check_epoch(shares, spans):
-    """shares: of each process its batches, lists of instances. Every sentence once, in order, by one process alone."""
+    """shares: of each process its batches, lists of instances. Every sentence once, in order, by
+    one process alone.
+    """
     seen = {}
     for number, share in enumerate(shares):
         for ids in share:
@@ -27,7 +38,9 @@ def check_epoch(shares, spans):
             assert ids == list(range(ids[0], ids[0] + len(ids)))
             for one in ids:
                 first, count = spans[one].current
-                seen.setdefault(spans[one].document, []).extend((i, number) for i in range(first, first + count))
+                seen.setdefault(spans[one].document, []).extend(
+                    (i, number) for i in range(first, first + count)
+                )
     assert sorted(seen) == sorted({place.document for place in spans})
     for document, found in seen.items():
         expected = sorted(place.current[0] for place in spans if place.document == document)
@@ -40,7 +53,8 @@ def test_every_sentence_is_current_once_an_epoch_in_order(processes):
     task, dataset = load(**DOCFLAT)
     spans = dataset.spans()
     made = [
-        iterator(task, dataset, num_shards=processes, shard_id=i, disable_iterator_cache=True) for i in range(processes)
+        iterator(task, dataset, num_shards=processes, shard_id=i, disable_iterator_cache=True)
+        for i in range(processes)
     ]
     for _ in range(3):
         shares = [epoch_of(one) for one in made]

@@ -28,7 +28,9 @@ def pairs(dictionary):
 
     def make(shapes, **options):
         draw = random.Random(1)
-        source, target = ([[*random_document(draw, dictionary, shape), E] for shape in shapes] for _ in range(2))
+        source, target = (
+            [[*random_document(draw, dictionary, shape), E] for shape in shapes] for _ in range(2)
+        )
         sides = (instances(side, dictionary) for side in (source, target))
         return DocumentPairDataset(*sides, dictionary, dictionary, L, shuffle=False, **options)
 
@@ -51,11 +53,16 @@ def test_collation(pairs):
         assert previous[row][: len(target)].tolist() == [S, *target[:-1]]
         assert previous[row][len(target) :].eq(P).all()
     assert batch["ntokens"] == sum(len(dataset[i]["target"]) for i in range(3))
-    assert batch["net_input"]["src_lengths"].tolist() == sorted(len(dataset[i]["source"]) for i in range(3))[::-1]
+    assert (
+        batch["net_input"]["src_lengths"].tolist()
+        == sorted(len(dataset[i]["source"]) for i in range(3))[::-1]
+    )
 
 
 def test_batches_drop_nothing(pairs):
-    """The day fairseq-fixed keeps its last batch, this test says so, and our override may be thought over."""
+    """The day fairseq-fixed keeps its last batch, this test says so, and our override may be
+    thought over.
+    """
     dataset, limits = pairs([[1]] * 13), {"max_sentences": 8, "required_batch_size_multiple": 8}
     assert sum(map(len, dataset.batch_by_size(np.arange(13), **limits))) == 13
     try:
@@ -74,7 +81,10 @@ def test_batches_count_the_longer_side(dictionary):
 
 def test_word_dropout_changes_inputs_and_not_targets(pairs):
     dropout = WordDropout(0.5, M, torch.tensor([0, 1, 2, 3, 16, 17, 18]), epochs=3, seed=1)
-    clean, dataset = pairs([[20, 20], [30]]), pairs([[20, 20], [30]], word_dropout=(dropout, dropout))
+    clean, dataset = (
+        pairs([[20, 20], [30]]),
+        pairs([[20, 20], [30]], word_dropout=(dropout, dropout)),
+    )
     for number in range(2):
         item, plain = dataset[number], clean[number]
         assert torch.equal(item["target"], plain["target"])
@@ -96,8 +106,16 @@ def test_in_the_order_of_documents(pairs):
     dataset = pairs([[2, 1], [5, 0, 3], [1], [9]], documents=documents)
     order = dataset.ordered_indices()
     assert order.tolist() == [2, 0, 1, 3]
-    assert [batch.tolist() for batch in dataset.batch_by_size(order, max_tokens=10**6)] == [[2, 0], [1, 3]]
-    assert [batch.tolist() for batch in dataset.batch_by_size(order, max_sentences=1)] == [[2], [0], [1], [3]]
+    assert [batch.tolist() for batch in dataset.batch_by_size(order, max_tokens=10**6)] == [
+        [2, 0],
+        [1, 3],
+    ]
+    assert [batch.tolist() for batch in dataset.batch_by_size(order, max_sentences=1)] == [
+        [2],
+        [0],
+        [1],
+        [3],
+    ]
     batch, sizes = dataset.collater([dataset[i] for i in (0, 1, 2, 3)]), dataset.src_sizes
     assert batch["id"].tolist() == [0, 1, 2, 3] and sorted(sizes, reverse=True) != sizes.tolist()
     for number in range(4):
@@ -115,7 +133,9 @@ def test_what_does_not_count_comes_with_the_batch(pairs):
     """Context, and symbols that the model has no choice of; the whole target stays for others."""
     dataset = pairs([[2, 1], [5, 0, 3], [1]], context=np.array([4, 9, 0]), unpredicted=[S, L])
     batch = dataset.collater([dataset[i] for i in range(3)])
-    assert batch["id"].tolist() == [1, 0, 2] and batch["ntokens"] == sum(len(dataset[i]["target"]) for i in range(3))
+    assert batch["id"].tolist() == [1, 0, 2] and batch["ntokens"] == sum(
+        len(dataset[i]["target"]) for i in range(3)
+    )
     loss, kept = counted(batch), []
     for row, number in enumerate(batch["id"].tolist()):
         target = dataset[number]["target"].tolist()

@@ -1,4 +1,6 @@
-"""What changes from epoch to epoch, through fairseq's own iterator: its workers, its shards, its resumption."""
+"""What changes from epoch to epoch, through fairseq's own iterator: its workers, its shards, its
+resumption.
+"""
 
 import numpy as np
 import pytest
@@ -30,7 +32,12 @@ def make_task(corpus):
 
 
 def iterator(task, workers=0, **options):
-    options = {"max_tokens": 40, "max_positions": (10**6, 10**6), "ignore_invalid_inputs": True, **options}
+    options = {
+        "max_tokens": 40,
+        "max_positions": (10**6, 10**6),
+        "ignore_invalid_inputs": True,
+        **options,
+    }
     return loaded.iterator(task, task.dataset("train"), workers, data_buffer_size=10, **options)
 
 
@@ -39,12 +46,15 @@ def model_options(**options):
 
 
 def masked(epoch, mask):
-    """Per instance, where its source and its decoder's input are masked (padding is on the left and on the right)."""
+    """Per instance, where its source and its decoder's input are masked (padding is on the left and
+    on the right).
+    """
     found = {}
     for ids, source, previous, _ in epoch:
         for number, one, other in zip(ids, source, previous, strict=True):
             found[number] = [
-                tuple(np.flatnonzero(np.array(one[::-1]) == mask)), tuple(np.flatnonzero(np.array(other) == mask))
+                tuple(np.flatnonzero(np.array(one[::-1]) == mask)),
+                tuple(np.flatnonzero(np.array(other) == mask))
             ]  # fmt: skip
     return found
 
@@ -58,13 +68,17 @@ def test_word_dropout_reaches_workers_in_every_epoch(make_task, dictionary):
     first, second, third = (masked(epoch, mask) for epoch in found)
     assert len(first) == INSTANCES and sorted(first) == sorted(second) == sorted(third)
     for side in (0, 1):
-        assert sum(first[number][side] != second[number][side] for number in first) > INSTANCES * 0.8
+        assert (
+            sum(first[number][side] != second[number][side] for number in first) > INSTANCES * 0.8
+        )
         assert all(third[number][side] == () for number in third)
 
 
 @pytest.mark.parametrize(("workers", "epoch"), [(0, 1), (1, 2)])
 def test_a_resumed_epoch_goes_on_where_it_stopped(make_task, workers, epoch):
-    """The same batches and the same masks as without the interruption, in this epoch and in the next."""
+    """The same batches and the same masks as without the interruption, in this epoch and in the
+    next.
+    """
     whole = epochs(iterator(make_task(), workers), epoch + 1)
     interrupted = iterator(make_task(), workers)
     epochs(interrupted, epoch - 1)
@@ -80,7 +94,9 @@ def test_a_resumed_epoch_goes_on_where_it_stopped(make_task, workers, epoch):
 
 
 def test_loading_leaves_the_generator_for_all_alone(make_task, monkeypatch):
-    """A thread loads ahead while the training goes on: had they one generator, each would draw the other's numbers."""
+    """A thread loads ahead while the training goes on: had they one generator, each would draw the
+    other's numbers.
+    """
     batches = iterator(make_task()).next_epoch_itr(shuffle=True)
     with data_utils.numpy_seed(5):
         expected = np.random.RandomState(5).random_sample(1000)
@@ -103,7 +119,10 @@ def test_order_is_fairseqs(make_task):
 @pytest.mark.parametrize("shards", [2, 3])
 def test_each_process_has_its_share_in_every_epoch(make_task, shards):
     alone = epochs(iterator(make_task()), 2)
-    shares = [epochs(iterator(make_task(), num_shards=shards, shard_id=shard), 2) for shard in range(shards)]
+    shares = [
+        epochs(iterator(make_task(), num_shards=shards, shard_id=shard), 2)
+        for shard in range(shards)
+    ]
     for number, epoch in enumerate(alone):
         together = [batch for share in shares for batch in share[number] if batch]
         assert len(together) == len(epoch)
@@ -128,7 +147,9 @@ def test_sinusoidal_positions_leave_nothing_out_whatever_a_checkpoint_says(make_
 
 
 def test_only_training_masks_words():
-    """fairseq-generate and -validate may read the training set, too; they name their own settings."""
+    """fairseq-generate and -validate may read the training set, too; they name their own
+    settings.
+    """
     task = loaded.setup(doc_noise_mask=1.0)
     for more, masked in (({}, True), ({"task_cfg": task.cfg}, False)):
         task.load_dataset("train", **more)

@@ -22,6 +22,15 @@ def test_validation_needs_no_task():
 
 
 def test_translations_of_a_model_directory_are_those_of_its_checkpoint():
-    line = [SMALL / "prepared" / "bin", "--task=translation_doc", "--cpu", "--beam=2", "--max-len-b=10"]
-    found = [re.findall(r"^H-.*$", run("generate", *line, f"--path={path}"), re.MULTILINE) for path in PATHS]
+    line = [
+        SMALL / "prepared" / "bin",
+        "--task=translation_doc",
+        "--cpu",
+        "--beam=2",
+        "--max-len-b=10",
+    ]
+    found = [
+        re.findall(r"^H-.*$", run("generate", *line, f"--path={path}"), re.MULTILINE)
+        for path in PATHS
+    ]
     assert found[0] == found[1] and len(found[0]) > 3

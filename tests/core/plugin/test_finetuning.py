@@ -1,4 +1,6 @@
-"""What is settled before fine-tuning starts: learning rates, the optimizer, and whether the pretrained model fits."""
+"""What is settled before fine-tuning starts: learning rates, the optimizer, and whether the
+pretrained model fits.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ def prepared(corpus):
 def sentence_model(dictionary, prepared, tmp_path):
     """A checkpoint of fairseq's own transformer over the same data."""
     args = fairseq_models.settings(
-        "transformer", share_all_embeddings=True, data=str(prepared), source_lang="en", target_lang="de"
+        "transformer",
+        share_all_embeddings=True,
+        data=str(prepared),
+        source_lang="en",
+        target_lang="de",
     )
     model = fairseq_models.build(dictionary, share_all_embeddings=True)
     path = tmp_path / "sentence.pt"
@@ -47,12 +53,16 @@ def build(prepared, tmp_path, *arguments):
 
 
 def test_of_another_structure_one_parameter_is_named(prepared, sentence_model, tmp_path):
-    model, _ = build(prepared, tmp_path, "--load-partial", f"--finetune-from-model={sentence_model}")
+    model, _ = build(
+        prepared, tmp_path, "--load-partial", f"--finetune-from-model={sentence_model}"
+    )
     state = model.state_dict()
     too_much = {f"{name}_x": value for name, value in state.items() if "self_attn_global" in name}
     with pytest.raises(UserError) as error:
         model.load_state_dict(state | too_much)
-    assert str(error.value).count("self_attn_global") == 1 and f"differences: {len(too_much)}" in str(error.value)
+    assert str(error.value).count(
+        "self_attn_global"
+    ) == 1 and f"differences: {len(too_much)}" in str(error.value)
 
 
 @pytest.fixture
@@ -63,19 +73,33 @@ def on_gpu(monkeypatch):
 
 def test_adam_becomes_the_one_with_two_rates(prepared, tmp_path, on_gpu):
     """The release's options are enough; mixed precision keeps parameters apart."""
-    options = ["--doc-double-lr", "--lr-scale-pretrained=0.3", "--weight-decay-randinit=0.01", "--fp16"]
+    options = [
+        "--doc-double-lr",
+        "--lr-scale-pretrained=0.3",
+        "--weight-decay-randinit=0.01",
+        "--fp16",
+    ]
     model, cfg = build(prepared, tmp_path, *options)
     assert cfg.optimizer._name == "adam_two_rates" and cfg.common.fp16_no_flatten_grads is True
     for name, parameter in model.named_parameters():
         assert parameter.param_group == ("fresh" if not is_transformers(name) else "pretrained")
-        wanted = {"lr_scale": 1.0, "weight_decay": 0.01} if not is_transformers(name) else {"lr_scale": 0.3}
+        wanted = (
+            {"lr_scale": 1.0, "weight_decay": 0.01}
+            if not is_transformers(name)
+            else {"lr_scale": 0.3}
+        )
         assert parameter.optim_overrides == {"optimizer": wanted}
 
 
 @pytest.mark.parametrize("copied", [False, True])
 def test_what_learns_at_the_full_rate(prepared, sentence_model, tmp_path, copied):
-    """As in the release: gates, and global attention unless it is copied; without weight decay, which the rest has."""
-    start = ["--load-partial-global-from-local" if copied else "--load-partial", "--positions=sentence"]
+    """As in the release: gates, and global attention unless it is copied; without weight decay,
+    which the rest has.
+    """
+    start = [
+        "--load-partial-global-from-local" if copied else "--load-partial",
+        "--positions=sentence",
+    ]
     start += [f"--finetune-from-model={sentence_model}"]
     model, cfg = build(prepared, tmp_path, "--doc-double-lr", "--weight-decay=0.1", *start)
     trained = optim.build_optimizer(cfg.optimizer, list(model.parameters()))
@@ -84,15 +108,22 @@ def test_what_learns_at_the_full_rate(prepared, sentence_model, tmp_path, copied
     assert [group["weight_decay"] for group in trained.param_groups] == [0.1, 0.0]
     new = ("_gate.", "_numbers.") if copied else ("_gate.", "_global.")
     assert {name for name in names.values() if any(part in name for part in new)} == set(fresh)
-    assert any("_global." in name for name in rest) == copied and len(fresh) + len(rest) == len(names)
+    assert any("_global." in name for name in rest) == copied and len(fresh) + len(rest) == len(
+        names
+    )
 
 
 def test_two_rates_refused(prepared, tmp_path):
-    with pytest.raises(UserError, match="--doc-double-lr works with --optimizer adam or fused_adam, not with sgd"):
+    with pytest.raises(
+        UserError, match="--doc-double-lr works with --optimizer adam or fused_adam, not with sgd"
+    ):
         build(prepared, tmp_path, "--doc-double-lr", "--optimizer=sgd")
 
 
-HEADS = ["--encoder-attention-heads=4"], "trained with --encoder-attention-heads 2, this model has 4"
+HEADS = (
+    ["--encoder-attention-heads=4"],
+    "trained with --encoder-attention-heads 2, this model has 4",
+)
 LOADED = ["--load-partial", "--finetune-from-model"]
 
 
@@ -100,12 +131,18 @@ LOADED = ["--load-partial", "--finetune-from-model"]
     ("naming", "options", "message"),
     [
         (LOADED, *HEADS),
-        (LOADED, ["--decoder-normalize-before"], "trained with --decoder-normalize-before False, this model has True"),
+        (
+            LOADED,
+            ["--decoder-normalize-before"],
+            "trained with --decoder-normalize-before False, this model has True",
+        ),
         (["--finetune-from-model"], *HEADS),
         (["--load-partial", "--reset-optimizer", "--restore-file"], *HEADS),
     ],
 )
-def test_settings_that_parameters_do_not_show(prepared, sentence_model, tmp_path, naming, options, message):
+def test_settings_that_parameters_do_not_show(
+    prepared, sentence_model, tmp_path, naming, options, message
+):
     with pytest.raises(UserError, match=f"{sentence_model}: {message}"):
         build(prepared, tmp_path, *naming, str(sentence_model), *options)
 
@@ -122,11 +159,19 @@ def swapped(prepared, folder, *languages):
 
 
 def test_another_dictionary_of_the_same_size(prepared, sentence_model, tmp_path):
-    """Parameters would load, and every word would be another: the dictionary beside the old data tells."""
+    """Parameters would load, and every word would be another: the dictionary beside the old data
+    tells.
+    """
     other = swapped(prepared, tmp_path / "other", "en", "de")
-    arguments = ["--load-partial", f"--finetune-from-model={sentence_model}", "--share-all-embeddings"]
+    arguments = [
+        "--load-partial",
+        f"--finetune-from-model={sentence_model}",
+        "--share-all-embeddings",
+    ]
     line = [other, tmp_path, "gtransformer_mini", *SIZES, *arguments]
-    with pytest.raises(UserError, match="has 'w0' as entry 4, this data's has 'w3': the model needs the same"):
+    with pytest.raises(
+        UserError, match="has 'w0' as entry 4, this data's has 'w3': the model needs the same"
+    ):
         loaded.built(*line)
     shutil.rmtree(prepared)  # where the old data are gone, there is nothing to compare
     loaded.built(*line)
@@ -146,7 +191,9 @@ def test_which_checkpoint_training_starts_from(tmp_path, sentence_model):
 
     def found(restore="checkpoint_last.pt", finetune=str(sentence_model), other=None):
         names = {"restore_file": restore, "continue_once": other, "finetune_from_model": finetune}
-        return pretrained_path(OmegaConf.create({"checkpoint": {"save_dir": str(tmp_path), **names}}))
+        return pretrained_path(
+            OmegaConf.create({"checkpoint": {"save_dir": str(tmp_path), **names}})
+        )
 
     assert found() == sentence_model and found(finetune=None) is None
     assert found(restore=str(sentence_model), finetune=None) == sentence_model
@@ -180,7 +227,10 @@ def test_what_is_trained_by_the_option(prepared, sentence_model, tmp_path):
     start = ["--load-partial", f"--finetune-from-model={sentence_model}"]
     rates = ["--doc-double-lr", "--positions=sentence", "--gate-bias=5"]
     model, cfg = build(prepared, tmp_path, *start, *rates, "--trained-parameters=new")
-    assert all(parameter.requires_grad != is_transformers(name) for name, parameter in model.named_parameters())
+    assert all(
+        parameter.requires_grad != is_transformers(name)
+        for name, parameter in model.named_parameters()
+    )
     assert cfg.optimizer._name == "adam_two_rates"
 
 

@@ -1,4 +1,6 @@
-"""Two passes through the task: where first translations come from, what a batch is, what cannot be."""
+"""Two passes through the task: where first translations come from, what a batch is, what cannot
+be.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,14 @@ def given(tmp_path_factory) -> dict[str, Path]:
     """First translations: the references."""
     folder, sentences = tmp_path_factory.mktemp("first"), documents("test", "de")
     lines = [
-        {"id": number, "document": document, "first_sentence": at, "sentences": 1, "current": [at, 1],
+        {"id": number, "document": document, "first_sentence": at, "sentences": 1, "current": [at,
+         1],
          "hypotheses": [{"score": 0.0, "sentences": [" ".join(words[:-1])]}]}
         for number, ((document, at), words) in enumerate(sorted(sentences.items()))
     ]  # fmt: skip
-    (folder / "some.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (folder / "some.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+    )
     return {path.name: path for path in folder.iterdir()}
 
 
@@ -48,12 +53,16 @@ def sentence_model(tmp_path_factory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(saved_model, "SIZES", ["--arch", "doc_transformer_mini", *sizes])
         more = ["--instances", "disjoint", "--context-sentences", "0"]
-        return saved_model.make_checkpoint(LEN48, tmp_path_factory.mktemp("model") / "sentences.pt", *more)
+        return saved_model.make_checkpoint(
+            LEN48, tmp_path_factory.mktemp("model") / "sentences.pt", *more
+        )
 
 
 def loaded(first_pass, model=None, **options):
     """A task with its test set, a model, and the generator."""
-    task, dataset = load("test", **{**TWO, **options}, first_pass=None if first_pass is None else str(first_pass))
+    task, dataset = load(
+        "test", **{**TWO, **options}, first_pass=None if first_pass is None else str(first_pass)
+    )
     model = model or made(task.tgt_dict, DocFlatModel, DocFlatConfig).float()
     return task, dataset, model, task.build_generator([model], Namespace(**SEARCH))
 
@@ -67,7 +76,9 @@ def words(task, tokens) -> list[str]:
 
 
 def test_batches_and_what_each_translation_begins_with(given):
-    """--batch-sentences whatever --max-tokens; references as first translations are the reference's context."""
+    """--batch-sentences whatever --max-tokens; references as first translations are the reference's
+    context.
+    """
     reference, expected = load("test", **TWO)[1], documents("test", "de")
     task, dataset, _, generator = loaded(given["some.jsonl"], batch_sentences=4)
     assert type(generator) is SecondPass
@@ -81,20 +92,26 @@ def test_batches_and_what_each_translation_begins_with(given):
             whole, own = (words(task, one) for one in begun)
             assert own == ["<s>", *expected[place.document, place.first_sentence]]
             assert [*words(task, prefix), *own] == whole
-    assert [len(ids) for ids in epoch_of(iterator(*loaded(given["some.jsonl"])[:2]), shuffle=False)] == lengths
+    assert [
+        len(ids) for ids in epoch_of(iterator(*loaded(given["some.jsonl"])[:2]), shuffle=False)
+    ] == lengths
 
 
 @torch.no_grad()
 def test_translated_and_written(given, tmp_path):
     """Each sentence once; fairseq's score beside it is of what was translated."""
     prefix = tmp_path / "second"
-    task, dataset, model, generator = loaded(given["some.jsonl"], batch_sentences=4, gen_output=str(prefix))
+    task, dataset, model, generator = loaded(
+        given["some.jsonl"], batch_sentences=4, gen_output=str(prefix)
+    )
     for batch in batches_of(task, dataset):
         for nbest in task.inference_step(generator, [model], batch):
             assert len(nbest) == 2 and words(task, nbest[0]["tokens"])[-2:] == ["</s>", "[de]"]
     instance_index = InstanceIndex.load(LEN48 / "bin" / "test.en-de.instances.json")
     translations = read_translations(prefix.with_suffix(".jsonl"), instance_index)
-    assert len(translations) == 22 and all(one.sentences == 1 and not one.misaligned for one in translations)
+    assert len(translations) == 22 and all(
+        one.sentences == 1 and not one.misaligned for one in translations
+    )
 
 
 @torch.no_grad()
@@ -103,7 +120,13 @@ def test_a_sentence_model_and_its_translations_are_one_first_pass(sentence_model
     prefix = tmp_path / "first"
     task, dataset = load("test", **SENTENCES, gen_output=str(prefix))
     cfg = torch.load(sentence_model, weights_only=False)
-    model = made(task.tgt_dict, InstanceTransformerModel, DocumentModelConfig, encoder_layers=2, decoder_layers=2)
+    model = made(
+        task.tgt_dict,
+        InstanceTransformerModel,
+        DocumentModelConfig,
+        encoder_layers=2,
+        decoder_layers=2,
+    )
     model.load_state_dict(cfg["model"])
     model = model.float()
     generator = task.build_generator([model], Namespace(**SEARCH))
@@ -112,7 +135,13 @@ def test_a_sentence_model_and_its_translations_are_one_first_pass(sentence_model
     contexts = []
     for first in (sentence_model, prefix.with_suffix(".jsonl")):
         task, dataset, _, generator = loaded(first)
-        contexts.append([one.tolist() for batch in batches_of(task, dataset) for one in generator.contexts(batch)])
+        contexts.append(
+            [
+                one.tolist()
+                for batch in batches_of(task, dataset)
+                for one in generator.contexts(batch)
+            ]
+        )
     assert contexts[0] == contexts[1] and len(set(map(tuple, contexts[0]))) > 5
 
 
@@ -123,16 +152,23 @@ def test_also_for_a_transformer_that_reads_no_batch(given):
     model = made(task.tgt_dict, InstanceTransformerModel, DocumentModelConfig).float()
     found = []
     for order in ("size", "document"):
-        task, dataset, _, generator = loaded(given["some.jsonl"], model, batch_order=order, doc_mode="full")
+        task, dataset, _, generator = loaded(
+            given["some.jsonl"], model, batch_order=order, doc_mode="full"
+        )
         found.append({})
         for batch in batches_of(task, dataset):
-            best = (nbest[0]["tokens"].tolist() for nbest in task.inference_step(generator, [model], batch))
+            best = (
+                nbest[0]["tokens"].tolist()
+                for nbest in task.inference_step(generator, [model], batch)
+            )
             found[-1] |= dict(zip(batch["id"].tolist(), best, strict=True))
     assert found[0] == found[1] and len(found[0]) == 22
 
 
 def test_single_sentences_need_no_first_pass(dictionary):
-    """A decoder that reads the batch, without local context: sentences are translated together all the same."""
+    """A decoder that reads the batch, without local context: sentences are translated together all
+    the same.
+    """
     task, dataset = load("test", **SENTENCES, batch_order="document", batch_sentences=3)
     model = made(task.tgt_dict, DocFlatModel, DocFlatConfig).float()
     generator = task.build_generator([model], Namespace(**SEARCH))
@@ -155,8 +191,14 @@ def test_first_passes_that_cannot_be(given, sentence_model, tmp_path):
         return tmp_path / name
 
     for changed, message in (
-        ({"source_lang": "de", "target_lang": "en"}, "--source-lang en: the model was trained with de; give a model"),
-        ({"instances": "sliding", "context_sentences": 2}, r"trained on more than single sentences \(--instances slid"),
+        (
+            {"source_lang": "de", "target_lang": "en"},
+            "--source-lang en: the model was trained with de; give a model",
+        ),
+        (
+            {"instances": "sliding", "context_sentences": 2},
+            r"trained on more than single sentences \(--instances slid",
+        ),
     ):
         with pytest.raises(UserError, match=message):
             loaded(other("other.pt", **changed))

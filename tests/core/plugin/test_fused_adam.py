@@ -1,4 +1,6 @@
-"""Adam by PyTorch's fused kernel against fairseq's Adam: many steps, resumed training, half precision."""
+"""Adam by PyTorch's fused kernel against fairseq's Adam: many steps, resumed training, half
+precision.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,24 @@ SHAPES = ((30, 7), (5,), (11, 3))
 
 
 def options(name: str, **changed):
-    return {"_name": name, "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-5, "weight_decay": 0.1, "use_old_adam": False,
+    return {"_name": name, "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-5, "weight_decay": 0.1,
+    "use_old_adam": False,
             "fp16_adam_stats": False, "tpu": False, "lr": [1e-2], **changed}  # fmt: skip
 
 
 def common(**changed):
     """fairseq's options of mixed precision."""
-    return {"bf16": False, "fp16_no_flatten_grads": True, "fp16_scale_window": 100, "fp16_init_scale": 4,
-            "fp16_scale_tolerance": 0.0, "threshold_loss_scale": None, "min_loss_scale": 1e-4, **changed}  # fmt: skip
+    return {"bf16": False, "fp16_no_flatten_grads": True, "fp16_scale_window": 100,
+    "fp16_init_scale": 4,
+            "fp16_scale_tolerance": 0.0, "threshold_loss_scale": None, "min_loss_scale": 1e-4,
+            **changed}  # fmt: skip
 
 
 def parameters_of(dtype: torch.dtype = torch.float32) -> list[torch.nn.Parameter]:
     generator = torch.Generator().manual_seed(1)
-    return [torch.nn.Parameter(torch.randn(shape, generator=generator).to(dtype)) for shape in SHAPES]
+    return [
+        torch.nn.Parameter(torch.randn(shape, generator=generator).to(dtype)) for shape in SHAPES
+    ]
 
 
 def make(name: str, dtype=torch.float32, **changed):
@@ -36,7 +43,8 @@ def make(name: str, dtype=torch.float32, **changed):
 
 
 def train(optimiser, parameters, steps, clip: float | None = 0.0, size: float = 1.0) -> list[float]:
-    """Steps as of fairseq's trainer, the same for the same numbers; the norms that clipping reports.
+    """Steps as of fairseq's trainer, the same for the same numbers; the norms that clipping
+    reports.
 
     ``clip`` None: none of that, which fairseq does not do in float64.
     """
@@ -60,7 +68,9 @@ def assert_alike(found, expected, tolerance: float):
         assert (one - other).abs().max() <= tolerance * other.abs().max()
 
 
-@pytest.mark.parametrize("dtype, clip, decay", [(torch.float32, 0.05, 0.1), (torch.float64, None, 0.1)])
+@pytest.mark.parametrize(
+    "dtype, clip, decay", [(torch.float32, 0.05, 0.1), (torch.float64, None, 0.1)]
+)
 def test_steps_are_fairseqs(dtype, clip, decay):
     results = {}
     for name in ("adam", NAME):
@@ -68,7 +78,10 @@ def test_steps_are_fairseqs(dtype, clip, decay):
         results[name] = train(optimiser, parameters, range(60), clip), parameters
     assert results[NAME][0] == pytest.approx(results["adam"][0], rel=1e-5)
     assert_alike(results[NAME][1], results["adam"][1], 1e-6)
-    assert all((new - old).abs().max() > 1e-2 for new, old in zip(parameters, parameters_of(dtype), strict=True))
+    assert all(
+        (new - old).abs().max() > 1e-2
+        for new, old in zip(parameters, parameters_of(dtype), strict=True)
+    )
 
 
 def test_a_training_resumes_exactly():
@@ -102,7 +115,10 @@ def test_a_scaled_loss_trains_as_one_that_is_not(build):
     parameters = parameters_of()
     chosen = {"common": common(fp16_init_scale=2**16), "optimizer": options(NAME, adam_eps=1e-8)}
     scaled = build(OmegaConf.create(chosen), parameters)
-    norms = [train(one, own, range(5), 1e-3, 1e-3) for one, own in ((plain, expected), (scaled, parameters))]
+    norms = [
+        train(one, own, range(5), 1e-3, 1e-3)
+        for one, own in ((plain, expected), (scaled, parameters))
+    ]
     assert norms[1] == pytest.approx(norms[0], rel=1e-4)
     assert_alike(parameters, expected, 1e-5)
 
@@ -114,8 +130,13 @@ def test_under_fairseqs_half_precision(wrapper, dtype):
     for name in ("adam", NAME):
         parameters = parameters_of(dtype)
         cfg = {"common": common(bf16=dtype == torch.bfloat16), "optimizer": options(name)}
-        train(wrapper.build_optimizer(OmegaConf.create(cfg), parameters), parameters, range(12), 1.0)
+        train(
+            wrapper.build_optimizer(OmegaConf.create(cfg), parameters), parameters, range(12), 1.0
+        )
         results[name] = parameters
     # Roundings to half precision may fall to either side.
     assert_alike(results[NAME], results["adam"], 1e-2)
-    assert any(not torch.equal(new, old) for new, old in zip(results[NAME], parameters_of(dtype), strict=True))
+    assert any(
+        not torch.equal(new, old)
+        for new, old in zip(results[NAME], parameters_of(dtype), strict=True)
+    )

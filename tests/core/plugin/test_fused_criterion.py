@@ -18,7 +18,9 @@ from tests.support import pad_batch, random_document, tiny_model, tiny_task, tra
 def sample(dictionary):
     """Two documents of unequal length."""
     draw = random.Random(1)
-    sources, targets = ([random_document(draw, dictionary, shape) for shape in ([3, 1, 4], [2])] for _ in range(2))
+    sources, targets = (
+        [random_document(draw, dictionary, shape) for shape in ([3, 1, 4], [2])] for _ in range(2)
+    )
     pad, language = dictionary.pad(), dictionary.index("[de]")
     net_input = {
         "src_tokens": pad_batch(sources, pad, left=True),
@@ -56,18 +58,24 @@ def test_equals_fairseqs_criterion(dictionary, sample, smoothing):
 def test_falls_back_where_all_logits_are_needed(dictionary, sample):
     model = trainable(tiny_model(dictionary)).eval()
     task = Namespace(target_dictionary=dictionary)
-    _, _, logs = FusedLabelSmoothedCrossEntropy(task, False, 0.1, report_accuracy=True)(model, sample)
+    _, _, logs = FusedLabelSmoothedCrossEntropy(task, False, 0.1, report_accuracy=True)(
+        model, sample
+    )
     assert logs["total"] == sample["ntokens"] and 0 <= logs["n_correct"] <= logs["total"]
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_context_does_not_count(dictionary, sample, smoothing):
-    """Loss, its normalisation and gradients are those of the targets behind the context, written out by hand.
+    """Loss, its normalisation and gradients are those of the targets behind the context, written
+    out by hand.
 
-    Of the first document the first two of its sentences are context: 5 + 3 tokens; the second one has no context.
+    Of the first document the first two of its sentences are context: 5 + 3 tokens; the second one
+    has no context.
     """
     model = trainable(tiny_model(dictionary)).double().train()
-    criterion = FusedLabelSmoothedCrossEntropy(Namespace(target_dictionary=dictionary), False, smoothing)
+    criterion = FusedLabelSmoothedCrossEntropy(
+        Namespace(target_dictionary=dictionary), False, smoothing
+    )
     without = counted(with_counted_targets(sample, dictionary.pad(), torch.tensor([8, 0])))
     loss, size, logs, gradients = run(criterion, model, without)
 
@@ -75,7 +83,11 @@ def test_context_does_not_count(dictionary, sample, smoothing):
     logits, _ = model(**sample["net_input"])
     rows = torch.cat([logits[0, 8:14], logits[1, :4]])
     targets = torch.cat([sample["target"][0, 8:14], sample["target"][1, :4]])
-    assert targets[4:6].tolist() == [dictionary.eos(), dictionary.index("[de]")] == targets[8:].tolist()
+    assert (
+        targets[4:6].tolist()
+        == [dictionary.eos(), dictionary.index("[de]")]
+        == targets[8:].tolist()
+    )
     assert dictionary.bos() not in targets and dictionary.pad() not in targets
     log_probs, spread = rows.log_softmax(dim=1), smoothing / (len(dictionary) - 1)
     nll = -log_probs[range(10), targets].sum()
@@ -97,7 +109,9 @@ def test_validation_says_what_words_cost(dictionary, sample):
     criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1)
     logits, _ = model(**sample["net_input"])
     nll = -logits.detach().log_softmax(dim=2).gather(2, sample["target"].unsqueeze(2)).squeeze(2)
-    words = sample["target"].ne(dictionary.pad()) & ~torch.isin(sample["target"], torch.tensor(unpredicted))
+    words = sample["target"].ne(dictionary.pad()) & ~torch.isin(
+        sample["target"], torch.tensor(unpredicted)
+    )
     assert int(words.sum()) == 8 + 3 + 3  # words and </s> of three sentences, and of one
 
     _, _, logs = criterion(model, sample)

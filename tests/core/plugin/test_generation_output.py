@@ -14,7 +14,10 @@ pytestmark = pytest.mark.slow
 
 def generate(corpus_folder, prefix, order, dictionary, **options):
     """Translate the test split batch by batch, as fairseq-generate does."""
-    (task, dataset), model = load("test", corpus_folder, gen_output=str(prefix)), tiny_model(dictionary)
+    (task, dataset), model = (
+        load("test", corpus_folder, gen_output=str(prefix)),
+        tiny_model(dictionary),
+    )
     generator = task.build_generator([model], Namespace(max_len_a=1, max_len_b=2, **options))
     for batch in order:
         task.inference_step(generator, [model], dataset.collater([dataset[i] for i in batch]))
@@ -45,17 +48,27 @@ def test_all_instances_in_order(corpus, tmp_path, dictionary, nbest):
 
 
 def test_nothing_half_done_is_taken_for_a_result(corpus, tmp_path, dictionary):
-    """An old result goes when a new run begins; the new one appears when all instances are there."""
+    """An old result goes when a new run begins; the new one appears when all instances are
+    there.
+    """
     (tmp_path / "t.jsonl").write_text("old\n")
     generate(corpus(test=3), tmp_path / "t", [[0, 2]], dictionary, beam=1)
     assert not (tmp_path / "t.jsonl").exists()
 
 
 def test_split_sentences(dictionary):
-    s, e, w, de = dictionary.bos(), dictionary.eos(), dictionary.index("w1"), dictionary.index("[de]")
+    s, e, w, de = (
+        dictionary.bos(),
+        dictionary.eos(),
+        dictionary.index("w1"),
+        dictionary.index("[de]"),
+    )
     skip = {dictionary.pad(), de}
     assert split_sentences([s, w, w, e, s, e, de], dictionary, skip) == ["w1 w1", ""]
-    assert split_sentences([s, w, e, s, w, de], dictionary, skip) == ["w1", "w1"]  # cut off in the middle
+    assert split_sentences([s, w, e, s, w, de], dictionary, skip) == [
+        "w1",
+        "w1",
+    ]  # cut off in the middle
     assert split_sentences([de, s, w, e, dictionary.pad()], dictionary, skip) == ["w1"]
     assert split_sentences([], dictionary, skip) == []
     assert split_sentences([s, dictionary.unk(), e], dictionary, skip) == ["<unk>"]

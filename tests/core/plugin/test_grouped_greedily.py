@@ -23,13 +23,21 @@ def batches(task, dataset):
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
 @pytest.mark.parametrize(("on_disk", "wanted"), [(48, 90), (90, 48)])
 def test_grouped_greedily_is_prepared_at_that_length(on_disk, wanted, split):
-    """Recipes of all lengths share a corpus: the same instances, sizes, batches and words that are dropped."""
+    """Recipes of all lengths share a corpus: the same instances, sizes, batches and words that are
+    dropped.
+    """
     noise = {"doc_noise_mask": 0.3, "doc_noise_epochs": 3}
     direct = load(wanted, split, **noise)
     grouped = load(on_disk, split, instances="greedy", instance_tokens=wanted, **noise)
     assert len(load(on_disk, split)[1]) != len(direct[1])
     assert np.array_equal(grouped[1].sizes, direct[1].sizes)
     assert batches(*grouped) == batches(*direct)
-    spans = [(place.document, place.first_sentence, place.sentences) for place in grouped[1].spans()]
-    assert spans == [(place.document, place.first_sentence, place.sentences) for place in direct[1].spans()]
-    assert all(place.current == (place.first_sentence, place.sentences) for place in grouped[1].spans())
+    spans = [
+        (place.document, place.first_sentence, place.sentences) for place in grouped[1].spans()
+    ]
+    assert spans == [
+        (place.document, place.first_sentence, place.sentences) for place in direct[1].spans()
+    ]
+    assert all(
+        place.current == (place.first_sentence, place.sentences) for place in grouped[1].spans()
+    )

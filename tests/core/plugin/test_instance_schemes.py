@@ -1,4 +1,6 @@
-"""Instances that are grouped at loading: through the task, fairseq's iterator, its workers, its generator."""
+"""Instances that are grouped at loading: through the task, fairseq's iterator, its workers, its
+generator.
+"""
 
 import json
 from argparse import Namespace
@@ -37,13 +39,19 @@ def test_instances_are_what_their_places_say(kind, split):
         item, document = dataset[number], place.document
         first, count = place.current
         translated = range(place.first_sentence, place.first_sentence + place.sentences)
-        assert sentences_of(task, item["prev_output_tokens"]) == [target[document, i] for i in translated]
+        assert sentences_of(task, item["prev_output_tokens"]) == [
+            target[document, i] for i in translated
+        ]
         read_sentences = sentences_of(task, item["source"])
         last = translated[-1]
-        assert read_sentences == [source[document, last - i] for i in range(len(read_sentences) - 1, -1, -1)]
+        assert read_sentences == [
+            source[document, last - i] for i in range(len(read_sentences) - 1, -1, -1)
+        ]
         assert len(read_sentences) == len(translated) or kind == "current" and len(translated) == 1
         assert item["target"].tolist() == [*item["prev_output_tokens"].tolist()[1:], task.language]
-        assert dataset.src_sizes[number] == len(item["source"]) and dataset.tgt_sizes[number] == len(item["target"])
+        assert dataset.src_sizes[number] == len(item["source"]) and dataset.tgt_sizes[
+            number
+        ] == len(item["target"])
         taken += [(document, i) for i in range(first, first + count)]
     assert taken == sorted(source)
 
@@ -68,16 +76,25 @@ def test_sets_that_are_combined(corpus):
     folder = corpus(train=2, train1=3)
     counts = []
     for names in (["train"], ["train1"], None):
-        options = {"instances": "sliding", "context_sentences": 1, "context_loss": "off", "batch_order": "document"}
+        options = {
+            "instances": "sliding",
+            "context_sentences": 1,
+            "context_loss": "off",
+            "batch_order": "document",
+        }
         task = setup(folder, **options, train_subset=(names or ["train"])[0])
         task.load_dataset(task.cfg.train_subset, combine=names is None)
         dataset = task.dataset(task.cfg.train_subset)
-        counts.append((len(dataset), dataset.documents[-1, 0] + 1, dataset.context.sum(), dataset.sizes.sum()))
+        counts.append(
+            (len(dataset), dataset.documents[-1, 0] + 1, dataset.context.sum(), dataset.sizes.sum())
+        )
         assert dataset.ordered_indices().tolist() == list(range(len(dataset)))
     assert counts[2] == tuple(one + other for one, other in zip(*counts[:2], strict=True))
     assert dataset.spans() is None
     task.cfg.gen_output = "t"
-    with pytest.raises(UserError, match="--gen-output t: translations of --instances sliding cannot be put back"):
+    with pytest.raises(
+        UserError, match="--gen-output t: translations of --instances sliding cannot be put back"
+    ):
         TranslationWriter(task)
     stored = setup(folder)
     stored.load_dataset("train", combine=True)
@@ -103,18 +120,32 @@ def test_the_loss_of_a_step_is_that_of_the_current_sentences():
         whole = batch["target"].clone()
         loss, size, _ = task.train_step(batch, model.train(), criterion, Optimizer(), 0)
         valid, valid_size, logs = task.valid_step(batch, model.eval(), criterion)
-        assert valid_size == size == logs["ntokens"] and valid.item() == pytest.approx(loss.item(), rel=1e-4)
+        assert valid_size == size == logs["ntokens"] and valid.item() == pytest.approx(
+            loss.item(), rel=1e-4
+        )
         assert batch["target"].equal(whole)
         results[switch] = size
     assert results["off"] == alone.tgt_sizes.sum() < results["on"]
 
 
 @pytest.mark.parametrize(
-    ("kind", "loss"), [("sliding", "on"), ("sliding", "off"), ("current", "off"), ("greedy", "on"), ("disjoint", "on")]
+    ("kind", "loss"),
+    [
+        ("sliding", "on"),
+        ("sliding", "off"),
+        ("current", "off"),
+        ("greedy", "on"),
+        ("disjoint", "on"),
+    ],
 )
 def test_every_sentence_of_validation_is_counted_once(kind, loss):
     """At both levels; context counts nowhere, in the loss or not."""
-    options = {"eval_bleu": True, "eval_tokenized_bleu": True, "eval_bleu_remove_bpe": None, "context_loss": loss}
+    options = {
+        "eval_bleu": True,
+        "eval_tokenized_bleu": True,
+        "eval_bleu_remove_bpe": None,
+        "context_loss": loss,
+    }
     options |= {"target_context_sentences": 1} if kind == "current" else {}
     task, dataset = load("valid", **SCHEMES[kind], **options)
     cfg = model_options(doc_mode=task.cfg.doc_mode)
@@ -132,7 +163,9 @@ def test_scores_of_references_are_of_the_whole_target():
         task, dataset = load("test", instances="sliding", context_sentences=1, context_loss=switch)
         model = tiny_model(task.tgt_dict)
         scorer = task.build_generator([model], Namespace(score_reference=True))
-        hypotheses = task.inference_step(scorer, [model], dataset.collater([dataset[i] for i in range(4)]))
+        hypotheses = task.inference_step(
+            scorer, [model], dataset.collater([dataset[i] for i in range(4)])
+        )
         found.append([hypothesis[0]["positional_scores"].tolist() for hypothesis in hypotheses])
         assert sorted(map(len, found[-1])) == sorted(dataset.tgt_sizes[:4].tolist())
     assert found[0] == found[1]
@@ -158,17 +191,34 @@ def test_parts_of_a_test_set_do_not_ask_the_reference(split, lang):
 
 @pytest.mark.parametrize("kind", ["greedy", "disjoint", "sliding", "parts"])
 def test_translations_say_what_is_current(tmp_path, kind, caplog):
-    task, dataset = load("test", **SCHEMES[kind], gen_output=str(tmp_path / "t"), batch_order="document")
+    task, dataset = load(
+        "test", **SCHEMES[kind], gen_output=str(tmp_path / "t"), batch_order="document"
+    )
     model = tiny_model(task.tgt_dict)
     generator = task.build_generator([model], Namespace(beam=1, max_len_a=0, max_len_b=2))
     for batch in iterator(task, dataset, max_sentences=4).next_epoch_itr(shuffle=False):
         task.inference_step(generator, [model], batch)
-    warnings = [record.getMessage() for record in caplog.records if "the BLEU at the end" in record.getMessage()]
-    assert len(warnings) == (kind == "sliding") and all("--instances sliding" in text for text in warnings)
-    lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text(encoding="utf-8").splitlines()]
+    warnings = [
+        record.getMessage()
+        for record in caplog.records
+        if "the BLEU at the end" in record.getMessage()
+    ]
+    assert len(warnings) == (kind == "sliding") and all(
+        "--instances sliding" in text for text in warnings
+    )
+    lines = [
+        json.loads(line) for line in (tmp_path / "t.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     assert [line["id"] for line in lines] == list(range(len(dataset)))
     for line, place in zip(lines, dataset.spans(), strict=True):
-        assert list(line) == ["id", "document", "first_sentence", "sentences", "current", "hypotheses"]
+        assert list(line) == [
+            "id",
+            "document",
+            "first_sentence",
+            "sentences",
+            "current",
+            "hypotheses",
+        ]
         assert (line["document"], line["first_sentence"], line["sentences"]) == (
             place.document, place.first_sentence, place.sentences
         )  # fmt: skip

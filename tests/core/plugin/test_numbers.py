@@ -1,4 +1,6 @@
-"""A model that reads the numbers of sentences and nothing else of its batch: every instance comes with its own."""
+"""A model that reads the numbers of sentences and nothing else of its batch: every instance comes
+with its own.
+"""
 
 from argparse import Namespace
 from dataclasses import dataclass, fields
@@ -54,15 +56,21 @@ def test_whole_instances_and_others_come_with_their_numbers(kind, order):
     words, places = documents("train", "en"), dataset.spans()
     for batch in iterator(task, dataset).next_epoch_itr(shuffle=True):
         inputs = batch["net_input"]
-        for one, first, tokens in zip(batch["id"], inputs["first_sentence"], inputs["src_tokens"], strict=True):
-            for place, sentence in enumerate(sentences_of(task, tokens[tokens.ne(task.src_dict.pad())])):
+        for one, first, tokens in zip(
+            batch["id"], inputs["first_sentence"], inputs["src_tokens"], strict=True
+        ):
+            for place, sentence in enumerate(
+                sentences_of(task, tokens[tokens.ne(task.src_dict.pad())])
+            ):
                 assert sentence == words[places[one].document, int(first) - 1 + place]
             numbers.append(int(first))
     assert max(numbers) > 2
 
 
 def seen(model, monkeypatch) -> list[tuple[int, torch.Tensor]]:
-    """What its encoder will have been given: the number of each instance's first sentence, and the instance."""
+    """What its encoder will have been given: the number of each instance's first sentence, and the
+    instance.
+    """
     found, forward = [], model.encoder.forward
 
     def kept(**given):
@@ -74,7 +82,9 @@ def seen(model, monkeypatch) -> list[tuple[int, torch.Tensor]]:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("strategy", [{}, {"strategy": "sequential"}, {"strategy": "sliding", "window_tokens": 40}])
+@pytest.mark.parametrize(
+    "strategy", [{}, {"strategy": "sequential"}, {"strategy": "sliding", "window_tokens": 40}]
+)
 def test_windows_of_a_document_have_the_numbers_of_theirs(strategy, monkeypatch):
     task, model = with_model(sentence_rule="on", **strategy)
     task.load_dataset("test")
@@ -86,7 +96,8 @@ def test_windows_of_a_document_have_the_numbers_of_theirs(strategy, monkeypatch)
     for first, tokens in found:
         sentences = sentences_of(task, tokens[tokens.ne(task.src_dict.pad())])
         assert any(
-            all(words.get((document, first - 1 + i)) == one for i, one in enumerate(sentences)) for document, _ in words
+            all(words.get((document, first - 1 + i)) == one for i, one in enumerate(sentences))
+            for document, _ in words
         )
     assert max(first for first, _ in found) > 2
 

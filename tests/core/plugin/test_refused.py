@@ -18,7 +18,9 @@ from tests.support import model_options, task_config, tiny_config, tiny_model, t
 SINGLE = {"instances": "disjoint", "context_sentences": 0}
 SLIDING = {"instances": "sliding", "context_sentences": 3}
 BEFORE_SOURCE = {"instances": "current", "context_sentences": 2}
-READING = [system for system in TRANSLATING.values() if system[2].get("batch_attention_in") != "none"]
+READING = [
+    system for system in TRANSLATING.values() if system[2].get("batch_attention_in") != "none"
+]
 
 
 def expect(option: str):
@@ -44,7 +46,9 @@ def test_contradictions(option, options):
 
 def test_the_first_pass_needs_data(dictionary):
     with expect("--first-pass"):
-        tiny_task(dictionary, **SLIDING, first_pass="a.pt").build_generator([tiny_model(dictionary)], Namespace())
+        tiny_task(dictionary, **SLIDING, first_pass="a.pt").build_generator(
+            [tiny_model(dictionary)], Namespace()
+        )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +56,10 @@ def test_the_first_pass_needs_data(dictionary):
     [
         ("--batch-order", {"batch_order": "size"}),
         ("--instances", {"instances": "disjoint"}),
-        ("--target-context", {"instances": "current", "target_context_sentences": 1, "doc_mode": "full"}),
+        (
+            "--target-context",
+            {"instances": "current", "target_context_sentences": 1, "doc_mode": "full"},
+        ),
         ("--strategy", {"strategy": "sequential"}),
     ],
 )
@@ -60,7 +67,9 @@ def test_batches_that_are_not_the_models(dictionary, option, changed):
     for model_class, config, own in READING:
         model = made(dictionary, model_class, config, **own)
         with expect(option):
-            tiny_task(dictionary, **{**DOCFLAT, "context_loss": "on", **changed}).build_generator([model], Namespace())
+            tiny_task(dictionary, **{**DOCFLAT, "context_loss": "on", **changed}).build_generator(
+                [model], Namespace()
+            )
     for fitting in (DOCFLAT, {**SINGLE, "batch_order": "document"}):
         tiny_task(dictionary, **fitting).build_generator([model], Namespace())
 
@@ -112,7 +121,10 @@ def test_unequal_sides_are_not_for_group_attention(said):
     line = task.src_dict.encode_line("<s> </s>", add_if_not_exist=False).long()
     with expect("--instances current"):
         task.build_dataset_for_inference([line], [len(line)])
-    for model in (build(task, "full", from_checkpoint=True), tiny_model(task.tgt_dict, doc_mode="full")):
+    for model in (
+        build(task, "full", from_checkpoint=True),
+        tiny_model(task.tgt_dict, doc_mode="full"),
+    ):
         assert task.build_generator([model], Namespace(beam=1)).free
 
 
@@ -128,6 +140,10 @@ def test_unequal_sides_are_for_models_that_see_the_whole_source(arch):
 
 
 def test_equal_sides_are_for_every_model():
-    task = setup(instances="current", context_sentences=1, target_context_sentences=1, sentence_rule="on")
+    task = setup(
+        instances="current", context_sentences=1, target_context_sentences=1, sentence_rule="on"
+    )
     for mode in ("partial", "full"):
-        assert not task.build_generator([build(task, mode, from_checkpoint=True)], Namespace(beam=1)).free
+        assert not task.build_generator(
+            [build(task, mode, from_checkpoint=True)], Namespace(beam=1)
+        ).free

@@ -39,7 +39,9 @@ def side(stored, folder=None, words=70_000):
     """A side in memory, or binarised in a folder."""
     dictionary = Vocabulary(map(str, range(words - len(RESERVED))))
     if folder is None:
-        return SideSentences([torch.tensor(line, dtype=torch.int64) for line in stored], dictionary, "x")
+        return SideSentences(
+            [torch.tensor(line, dtype=torch.int64) for line in stored], dictionary, "x"
+        )
     prefix = Path(folder) / "side"
     builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=70_000)
     for line in stored:
@@ -58,13 +60,19 @@ def test_sentences_of_documents(tmp_path, binarised, twice):
     folders = (tmp_path / "source", tmp_path / "target") if binarised else (None, None)
     for folder in filter(None, folders):
         folder.mkdir()
-    view = Sentences(*(side(lines(twice=twice), folder) for folder in folders), instance_index(), "x")
+    view = Sentences(
+        *(side(lines(twice=twice), folder) for folder in folders), instance_index(), "x"
+    )
     assert view.document.tolist() == [0, 0, 0, 1, 1] and view.position.tolist() == [0, 1, 2, 0, 1]
     assert view.source.lengths.tolist() == [3, 4, 2, 5, 4] and view.runs() == [(0, 3), (3, 5)]
     assert len(view) == 5
     assert view.target.tokens(0, 3).tolist() == [S, A, E, S, B, C, E, S, E]
     assert view.source.tokens(1, 3).tolist() == [S, B, C, E, S, E]
-    assert [view.source.tokens(i, i + 1).tolist() for i in (0, 2, 3)] == [[S, A, E], [S, E], [S, C, C, C, E]]
+    assert [view.source.tokens(i, i + 1).tolist() for i in (0, 2, 3)] == [
+        [S, A, E],
+        [S, E],
+        [S, C, C, C, E],
+    ]
 
 
 def test_without_an_instance_index_an_instance_is_a_document():
@@ -103,28 +111,51 @@ def test_borders_of_random_instances(tmp_path, mapped):
         stored, expected = [], []
         for _ in range(draw.randint(1, 8)):
             counts = [draw.randint(0, 3) for _ in range(draw.randint(1, 3))]
-            sentences = [[S, *(draw.randint(A, 70_000 - 1) for _ in range(count)), E] for count in counts]
-            stored.append([token for sentence in sentences for token in sentence] + [E] * draw.randint(0, 1))
+            sentences = [
+                [S, *(draw.randint(A, 70_000 - 1) for _ in range(count)), E] for count in counts
+            ]
+            stored.append(
+                [token for sentence in sentences for token in sentence] + [E] * draw.randint(0, 1)
+            )
             expected.append(sentences)
         (tmp_path / str(number)).mkdir()
         found = side(stored, tmp_path / str(number) if mapped else None)
         flat = [sentence for sentences in expected for sentence in sentences]
         assert [found.tokens(i, i + 1).tolist() for i in range(len(flat))] == flat
-        assert found.lengths.tolist() == list(map(len, flat)) and found.counts.tolist() == list(map(len, expected))
+        assert found.lengths.tolist() == list(map(len, flat)) and found.counts.tolist() == list(
+            map(len, expected)
+        )
         instances = RunDataset(found, found.stored_ranges())
-        assert [instances[i].tolist() for i in range(len(stored))] == [sum(one, []) for one in expected]
+        assert [instances[i].tolist() for i in range(len(stored))] == [
+            sum(one, []) for one in expected
+        ]
 
 
 @pytest.mark.parametrize(
     ("source", "target", "given", "message"),
     [
-        (PLACES, [(0, 0, 2), (0, 2, 1), (1, 0, 2), (1, 1, 1)], None, r"x\*: instance 2 has 1 source but 2 target sent"),
-        (PLACES, None, [*PLACES[:3], (1, 0, 1)], "xinstances.json: has sentence 0 of document 1 twice; prepare"),
+        (
+            PLACES,
+            [(0, 0, 2), (0, 2, 1), (1, 0, 2), (1, 1, 1)],
+            None,
+            r"x\*: instance 2 has 1 source but 2 target sent",
+        ),
+        (
+            PLACES,
+            None,
+            [*PLACES[:3], (1, 0, 1)],
+            "xinstances.json: has sentence 0 of document 1 twice; prepare",
+        ),
     ],
 )
 def test_files_that_do_not_belong_together(source, target, given, message):
     with pytest.raises(UserError, match=message):
-        Sentences(side(lines(source)), target and side(lines(target)), given and instance_index(given), "x")
+        Sentences(
+            side(lines(source)),
+            target and side(lines(target)),
+            given and instance_index(given),
+            "x",
+        )
 
 
 @pytest.mark.parametrize("binarised", [False, True])
@@ -134,7 +165,9 @@ def test_open_beginnings_and_foreign_words(tmp_path, binarised):
         with pytest.raises(UserError, match="x: instance 1 does not begin with <s>"):
             side([[S, A, E], line, [S]], folder)
     assert len(side([[S, B, E]], folder, words=B + 1).lengths) == 1
-    with pytest.raises(UserError, match=f"x: holds the word number {B}, but the dictionary ends at {B - 1}"):
+    with pytest.raises(
+        UserError, match=f"x: holds the word number {B}, but the dictionary ends at {B - 1}"
+    ):
         side([[S, B, E]], folder, words=B)
 
 
@@ -146,7 +179,10 @@ def word_view(spans, dropped=()):
 
 def spans_of_scheme(sentences, *scheme):
     made = build_instances(
-        InstanceScheme(*scheme), sentences.source.lengths, sentences.target.lengths, sentences.runs()
+        InstanceScheme(*scheme),
+        sentences.source.lengths,
+        sentences.target.lengths,
+        sentences.runs(),
     )
     return regrouped_spans(sentences, made)
 
@@ -167,8 +203,18 @@ def test_spans_are_those_of_the_instance_index():
         SentenceSpan(2, 0, 1, (0, 1)),
     ]
     whole = spans_of_scheme(sentences, "greedy", 100)
-    assert whole == [SentenceSpan(0, 0, 2, (0, 2)), SentenceSpan(0, 3, 1, (3, 1)), SentenceSpan(2, 0, 1, (0, 1))]
-    numbers = [number for place in whole for number in (place.document, place.first_sentence, *place.current)]
+    assert whole == [
+        SentenceSpan(0, 0, 2, (0, 2)),
+        SentenceSpan(0, 3, 1, (3, 1)),
+        SentenceSpan(2, 0, 1, (0, 1)),
+    ]
+    numbers = [
+        number
+        for place in whole
+        for number in (place.document, place.first_sentence, *place.current)
+    ]
     assert all(type(number) is int for number in numbers)  # what a file of translations can hold
-    made = build_instances(InstanceScheme("sliding", None, 1), np.zeros(0, int), np.zeros(0, int), [])
+    made = build_instances(
+        InstanceScheme("sliding", None, 1), np.zeros(0, int), np.zeros(0, int), []
+    )
     assert regrouped_spans(sentences, made) == []

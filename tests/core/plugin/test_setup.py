@@ -1,4 +1,6 @@
-"""Setting the task up: dictionaries, languages, data, and what is said when something is missing."""
+"""Setting the task up: dictionaries, languages, data, and what is said when something is
+missing.
+"""
 
 from argparse import Namespace
 
@@ -19,22 +21,37 @@ from tests.support import task_config, tiny_config, tiny_dictionary, tiny_task
 def test_typed_instances_without_bos_are_one_sentence(corpus, dictionary, caplog):
     """A slip must not end a session; with and without the end of the sentence."""
     task = setup(corpus(train=1))
-    lines = [dictionary.encode_line(line).long() for line in ("<s> w1 w2 </s>", "w1 w2", "w1 w2 </s>")]
+    lines = [
+        dictionary.encode_line(line).long() for line in ("<s> w1 w2 </s>", "w1 w2", "w1 w2 </s>")
+    ]
     found = task.build_dataset_for_inference(lines, [len(line) for line in lines])
     first, *others = (found[number]["source"] for number in range(3))
-    assert all(torch.equal(first, other) for other in others) and found.sizes.tolist()[0] == found.sizes.tolist()[1]
+    assert (
+        all(torch.equal(first, other) for other in others)
+        and found.sizes.tolist()[0] == found.sizes.tolist()[1]
+    )
     assert caplog.text.count("taken as one sentence") == 2
 
 
 @pytest.mark.parametrize(
     ("given", "direction"),
-    [({}, ("en", "de")), ({"source_lang": "de"}, ("de", "en")), ({"target_lang": "en"}, ("de", "en"))],
+    [
+        ({}, ("en", "de")),
+        ({"source_lang": "de"}, ("de", "en")),
+        ({"target_lang": "en"}, ("de", "en")),
+    ],
 )
 def test_languages_are_inferred(corpus, dictionary, given, direction):
-    task = setup(corpus(train=1), **{"source_lang": None, "target_lang": None, "langs": "en,de", **given})
+    task = setup(
+        corpus(train=1), **{"source_lang": None, "target_lang": None, "langs": "en,de", **given}
+    )
     task.load_dataset("train")
     assert (task.cfg.source_lang, task.cfg.target_lang) == direction
-    assert task.dataset("train")[0]["target"][-1] == dictionary.index(f"[{direction[1]}]") == task.language
+    assert (
+        task.dataset("train")[0]["target"][-1]
+        == dictionary.index(f"[{direction[1]}]")
+        == task.language
+    )
 
 
 def test_symbols_are_appended_where_the_dictionary_lacks_them():
@@ -42,7 +59,12 @@ def test_symbols_are_appended_where_the_dictionary_lacks_them():
     plain.add_symbol("w0")
     for _ in range(2):  # once is enough
         task = tiny_task(plain, langs="en,de")
-        assert plain.symbols[-4:] == ["w0", "[en]", "[de]", "<mask>"] and task.language == plain.index("[de]")
+        assert plain.symbols[-4:] == [
+            "w0",
+            "[en]",
+            "[de]",
+            "<mask>",
+        ] and task.language == plain.index("[de]")
 
 
 def test_unknown_language(corpus):
@@ -72,20 +94,27 @@ def test_unequal_sides(corpus):
 
 
 def test_dictionaries_of_their_own(dictionary):
-    """With BERT each side has its own: neither <mask> nor the language symbols have the same index in both."""
+    """With BERT each side has its own: neither <mask> nor the language symbols have the same index
+    in both.
+    """
     source, target = tiny_dictionary(9), dictionary
     task = TranslationDocTask(task_config(doc_noise_mask=1.0, langs="en,de"), source, target)
     sides = []
     for one in (source, target):
         words = [one.index(f"w{number}") for number in range(9)]
         sides.append(torch.tensor([one.bos(), *words, one.unk(), one.eos()]))
-    stored = (SideSentences([side], one, "x") for one, side in zip((source, target), sides, strict=True))
+    stored = (
+        SideSentences([side], one, "x") for one, side in zip((source, target), sides, strict=True)
+    )
     dataset = DocumentPairDataset(
         *(RunDataset(side, side.stored_ranges()) for side in stored), source, target, task.language,
         word_dropout=word_dropout(task.options, task.sides),
     )  # fmt: skip
     item = dataset[0]
-    for one, found in ((source, item["source"].tolist()), (target, item["prev_output_tokens"].tolist())):
+    for one, found in (
+        (source, item["source"].tolist()),
+        (target, item["prev_output_tokens"].tolist()),
+    ):
         assert found[:11] == [one.bos(), *[one.index("<mask>")] * 9, one.unk()]
     assert item["target"].tolist() == [*sides[1].tolist()[1:], target.index("[de]")]
 

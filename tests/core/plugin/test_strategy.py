@@ -24,7 +24,9 @@ SLIDING = {"instances": "sliding", "context_sentences": 2}
     ],
 )
 def test_documents(options, documents, nothing_dearer_than):
-    """Whole documents where the strategy goes through them; in a batch they cost what they take at a time."""
+    """Whole documents where the strategy goes through them; in a batch they cost what they take at
+    a time.
+    """
     task = setup(**options)
     task.load_dataset("test")
     dataset = task.dataset("test")
@@ -34,25 +36,37 @@ def test_documents(options, documents, nothing_dearer_than):
     if nothing_dearer_than is None:
         assert dataset.costs is None
     else:
-        assert dataset.costs.max() <= nothing_dearer_than and (dataset.costs < dataset.src_sizes).all()
+        assert (
+            dataset.costs.max() <= nothing_dearer_than and (dataset.costs < dataset.src_sizes).all()
+        )
         (batch,) = dataset.batch_by_size(np.arange(3), int(dataset.costs.sum()))
         assert len(batch) == 3
     indices = dataset.ordered_indices(1)
-    most = 100_000 if nothing_dearer_than is None else 1  # of whole documents the windows are checked when they come
+    most = (
+        100_000 if nothing_dearer_than is None else 1
+    )  # of whole documents the windows are checked when they come
     kept = task.filter_indices_by_size(indices, dataset, (most, most))
     assert (kept == indices).all()
 
 
 def test_the_generator(dictionary):
-    """Held to the sentences of the source whatever the mode; of full the generator is what it was."""
+    """Held to the sentences of the source whatever the mode; of full the generator is what it
+    was.
+    """
     for mode in ("partial", "full"):
         task = setup(strategy="sliding", window_tokens=99, doc_mode=mode)
         made = task.build_generator([tiny_model(task.tgt_dict, doc_mode=mode)], Namespace(beam=2))
         assert type(made) is SequentialGenerator and not made.generator.free
-    assert type(setup().build_generator([tiny_model(task.tgt_dict)], Namespace(beam=2))) is not SequentialGenerator
+    assert (
+        type(setup().build_generator([tiny_model(task.tgt_dict)], Namespace(beam=2)))
+        is not SequentialGenerator
+    )
 
 
 def test_a_window_shorter_than_a_sentence():
     task = setup(strategy="sliding", window_tokens=5)
-    with pytest.raises(UserError, match=r"sentence 1 of document 1 has \d+ source tokens .* --window-tokens 5: give"):
+    with pytest.raises(
+        UserError,
+        match=r"sentence 1 of document 1 has \d+ source tokens .* --window-tokens 5: give",
+    ):
         task.load_dataset("test")

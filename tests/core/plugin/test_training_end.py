@@ -22,7 +22,11 @@ def test_hours_are_those_of_this_training(tmp_path, named, reset, hours):
     """fairseq goes on counting from those of the model that training starts from."""
     start = tmp_path / "a.pt"
     torch.save({"model": {}, "extra_state": {"previous_training_time": 900.0}}, start)
-    saved = {"restore_file": "checkpoint_last.pt", "continue_once": None, "finetune_from_model": None}
+    saved = {
+        "restore_file": "checkpoint_last.pt",
+        "continue_once": None,
+        "finetune_from_model": None,
+    }
     saved["reset_optimizer"] = reset
     cfg = {"optimization": {"stop_time_hours": 0.5}, "checkpoint": saved | {named: str(start)}}
     whole = OmegaConf.create(cfg)

@@ -1,4 +1,6 @@
-"""BLEU in validation equals sacrebleu on the joined lists, however they are cut into batches and workers."""
+"""BLEU in validation equals sacrebleu on the joined lists, however they are cut into batches and
+workers.
+"""
 
 import random
 import types
@@ -25,8 +27,14 @@ def random_texts(draw, documents):
     vocabulary = "der die das Haus Hund Tag ist war gut , . !".split()
     references, hypotheses = [], []
     for _ in range(documents):
-        reference = [" ".join(draw.choices(vocabulary, k=draw.randint(4, 12))) for _ in range(draw.randint(1, 6))]
-        noisy = [" ".join(w if draw.random() < 0.8 else draw.choice(vocabulary) for w in r.split()) for r in reference]
+        reference = [
+            " ".join(draw.choices(vocabulary, k=draw.randint(4, 12)))
+            for _ in range(draw.randint(1, 6))
+        ]
+        noisy = [
+            " ".join(w if draw.random() < 0.8 else draw.choice(vocabulary) for w in r.split())
+            for r in reference
+        ]
         references.append(reference)
         hypotheses.append(noisy)
     return hypotheses, references
@@ -44,7 +52,9 @@ def test_counts_add_up_to_sacrebleu(tokenize):
     flat = [sentence for document in hypotheses for sentence in document]
     flat_references = [sentence for document in references for sentence in document]
     s_bleu = metric.corpus_score(flat, [flat_references]).score
-    d_bleu = metric.corpus_score([" ".join(d) for d in hypotheses], [[" ".join(d) for d in references]]).score
+    d_bleu = metric.corpus_score(
+        [" ".join(d) for d in hypotheses], [[" ".join(d) for d in references]]
+    ).score
     values = found.get_smoothed_values()
     assert 20 < s_bleu < 95
     assert values["s_bleu"] == pytest.approx(s_bleu, abs=0.006)
@@ -64,8 +74,16 @@ def test_translations_without_a_word_score_zero():
 
 
 def test_options_of_the_generator():
-    assert vars(generator_options(None)) == vars(generator_options("{}")) == {"max_len_a": 1.2, "max_len_b": 10}
-    assert vars(generator_options('{"beam": 2, "max_len_b": 3}')) == {"max_len_a": 1.2, "max_len_b": 3, "beam": 2}
+    assert (
+        vars(generator_options(None))
+        == vars(generator_options("{}"))
+        == {"max_len_a": 1.2, "max_len_b": 10}
+    )
+    assert vars(generator_options('{"beam": 2, "max_len_b": 3}')) == {
+        "max_len_a": 1.2,
+        "max_len_b": 3,
+        "beam": 2,
+    }
 
 
 def test_sentences_are_detokenised():
@@ -98,7 +116,13 @@ def test_sentences_are_aligned_by_order(hypothesis, pairs):
 
 @pytest.mark.parametrize(
     ("hypothesis", "current"),
-    [(["a", "b"], "b"), (["b"], "b"), ([], ""), (["a", "a", "b"], "b"), (["a", "a", "a", "a", "b"], "b")],
+    [
+        (["a", "b"], "b"),
+        (["b"], "b"),
+        ([], ""),
+        (["a", "a", "b"], "b"),
+        (["a", "a", "a", "a", "b"], "b"),
+    ],
 )
 def test_context_is_left_out(hypothesis, current):
     """A sentence that is current alone has all that was written."""
@@ -113,11 +137,16 @@ def test_a_language_without_spaces_is_not_counted_by_words():
         dictionary.encode_line(f"<s> {line} </s>", append_eos=False, add_if_not_exist=True)
         for line in ("今天 天气 很好 ， 我们 去 公园 。", "今天 天气 不好 ， 我们 去 公园 。")
     )
-    generator = types.SimpleNamespace(generate=lambda models, sample, prefix_tokens: [[{"tokens": other}]])
+    generator = types.SimpleNamespace(
+        generate=lambda models, sample, prefix_tokens: [[{"tokens": other}]]
+    )
     options = Options(task_config(target_lang="zh", eval_bleu_detok="space"))
-    counts = BleuValidation(generator, dictionary, {dictionary.pad()}, options).counts({"target": target[None]}, None)
+    counts = BleuValidation(generator, dictionary, {dictionary.pad()}, options).counts(
+        {"target": target[None]}, None
+    )
     texts = [
-        "".join(line.split()) for line in ("今天 天气 不好 ， 我们 去 公园 。", "今天 天气 很好 ， 我们 去 公园 。")
+        "".join(line.split())
+        for line in ("今天 天气 不好 ， 我们 去 公园 。", "今天 天气 很好 ， 我们 去 公园 。")
     ]
     expected = BLEU(tokenize="zh").corpus_score(texts[:1], [texts[1:]])
     assert [counts[f"_s_bleu_{place}"] for place in range(2, 6)] == expected.counts

@@ -1,4 +1,6 @@
-"""--doc-attn-entropy: a validation logs the mean over its batches, training nothing; and the task stays as it was."""
+"""--doc-attn-entropy: a validation logs the mean over its batches, training nothing; and the task
+stays as it was.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from fairseq.logging import metrics
 from omegaconf import OmegaConf
 
 from gtransformer.plugin.task import TranslationDocTask
-from tests.support import model_options, pad_batch, random_document, task_config, tiny_model, tiny_task, trainable
+from tests.support import (
+    model_options,
+    pad_batch,
+    random_document,
+    task_config,
+    tiny_model,
+    tiny_task,
+    trainable,
+)
 
 
 def sample(dictionary, seed: int, lengths: list[list[int]]) -> dict:
@@ -41,10 +51,16 @@ def batches(dictionary):
 
 
 def validate(task, model, batches, summed: bool) -> dict[str, float]:
-    """What fairseq logs of a validation, batch by batch or, as several workers do, of summed logs."""
+    """What fairseq logs of a validation, batch by batch or, as several workers do, of summed
+    logs.
+    """
     criterion = LabelSmoothedCrossEntropyCriterion(task, sentence_avg=False, label_smoothing=0.1)
     logs = [task.valid_step(batch, model, criterion)[2] for batch in batches]
-    groups = [[{key: sum(log[key] for log in logs) for key in logs[0]}]] if summed else [[log] for log in logs]
+    groups = (
+        [[{key: sum(log[key] for log in logs) for key in logs[0]}]]
+        if summed
+        else [[log] for log in logs]
+    )
     with metrics.aggregate(new_root=True) as found:
         for group in groups:
             task.reduce_metrics(group, criterion)
@@ -53,11 +69,15 @@ def validate(task, model, batches, summed: bool) -> dict[str, float]:
 
 @pytest.mark.parametrize("summed", [False, True])
 def test_a_validation_logs_means_over_tokens_and_layers(dictionary, batches, summed):
-    """Of every attention; of a cross-attention they are worked out by loops, without masks or engines."""
+    """Of every attention; of a cross-attention they are worked out by loops, without masks or
+    engines.
+    """
     model = trainable(tiny_model(dictionary, decoder_layers=2, cross_ctxlayers=1))
     kept = []
     for layer in model.decoder.layers:
-        layer.encoder_attn_local.register_forward_hook(lambda module, inputs, output: kept.append((module, inputs)))
+        layer.encoder_attn_local.register_forward_hook(
+            lambda module, inputs, output: kept.append((module, inputs))
+        )
     logged = validate(tiny_task(dictionary, doc_attn_entropy=True), model, batches, summed)
     bits, flat = [], []
     for module, (x, memory, pattern) in kept:
@@ -67,14 +87,23 @@ def test_a_validation_logs_means_over_tokens_and_layers(dictionary, batches, sum
         for i in range(len(q)):
             own = queries.doc[i], queries.tag[i]
             seen = [j for j in range(len(k)) if (keys.doc[j], keys.tag[j]) == own]
-            scores = [torch.stack([q[i, head] @ k[j, head] / math.sqrt(8) for j in seen]) for head in range(2)]
+            scores = [
+                torch.stack([q[i, head] @ k[j, head] / math.sqrt(8) for j in seen])
+                for head in range(2)
+            ]
             weights = sum(torch.softmax(one, dim=0) / 2 for one in scores)
             bits.append(-sum(p * math.log2(p) for p in weights.tolist()))
             flat.append(math.log2(len(seen)))
     assert logged["entropy_cross_group"] == pytest.approx(sum(bits) / len(bits), abs=1e-4)
     assert logged["entropy_cross_group_flat"] == pytest.approx(sum(flat) / len(flat), abs=1e-4)
-    kinds = [f"{part}_{reach}" for part in ("encoder", "decoder", "cross") for reach in ("group", "global")]
-    assert {key for key in logged if "entropy" in key} == {f"entropy_{k}{end}" for k in kinds for end in ("", "_flat")}
+    kinds = [
+        f"{part}_{reach}"
+        for part in ("encoder", "decoder", "cross")
+        for reach in ("group", "global")
+    ]
+    assert {key for key in logged if "entropy" in key} == {
+        f"entropy_{k}{end}" for k in kinds for end in ("", "_flat")
+    }
     assert "loss" in logged
 
 
@@ -86,7 +115,10 @@ def test_it_changes_nothing_else(dictionary, batches):
     without.pop("wps")  # speed
     assert without.items() <= with_it.items()
     assert not any(module._forward_hooks for module in model.modules())
-    task, optimizer = tiny_task(dictionary, doc_attn_entropy=True), Namespace(backward=lambda loss: loss.backward())
+    task, optimizer = (
+        tiny_task(dictionary, doc_attn_entropy=True),
+        Namespace(backward=lambda loss: loss.backward()),
+    )
     criterion = LabelSmoothedCrossEntropyCriterion(task, sentence_avg=False, label_smoothing=0.1)
     logs = task.train_step(batches[0], model, criterion, optimizer, update_num=1)[2]
     assert not [key for key in logs if "entropy" in key]
@@ -94,7 +126,9 @@ def test_it_changes_nothing_else(dictionary, batches):
 
 def test_a_validation_leaves_the_task_as_it_was(dictionary, batches):
     """With BLEU, too; its options cannot be changed."""
-    cfg = OmegaConf.structured(task_config(eval_bleu=True, eval_bleu_args='{"beam": 2}', doc_attn_entropy=True))
+    cfg = OmegaConf.structured(
+        task_config(eval_bleu=True, eval_bleu_args='{"beam": 2}', doc_attn_entropy=True)
+    )
     OmegaConf.set_readonly(cfg, True)
     task = TranslationDocTask(cfg, dictionary, dictionary)
     model = task.build_model(model_options(), from_checkpoint=True)

@@ -26,7 +26,9 @@ def instances(tmp_path):
     for split in ("train", "test"):
         for lang, lines in LINES.items():
             (folder / f"{split}.{lang}").write_text("".join(f"{line}\n" for line in lines))
-        InstanceIndex(split, "en", "de", 2, [(0, 0, 2), (1, 0, 1)]).save(folder / f"{split}.en-de.instances.json")
+        InstanceIndex(split, "en", "de", 2, [(0, 0, 2), (1, 0, 1)]).save(
+            folder / f"{split}.en-de.instances.json"
+        )
     return folder
 
 
@@ -52,7 +54,13 @@ def test_order_is_that_of_fairseq(instances, dictionary, tmp_path):
 def test_symbols_of_a_given_dictionary_move_to_the_end(tmp_path):
     words = ["\u2581Das", "[cs_CZ]", "\u2581Haus", "<mask>"]
     write_dictionary(dict.fromkeys(words, 1), ["ar_AR", "cs_CZ"], tmp_path / "dict.txt")
-    assert dictionary_words(tmp_path / "dict.txt") == ["\u2581Das", "\u2581Haus", "[ar_AR]", "[cs_CZ]", "<mask>"]
+    assert dictionary_words(tmp_path / "dict.txt") == [
+        "\u2581Das",
+        "\u2581Haus",
+        "[ar_AR]",
+        "[cs_CZ]",
+        "<mask>",
+    ]
 
 
 @pytest.mark.parametrize("line", ["b", "a 2", "<pad> 1", "x y", "b #fairseq:overwrite"])
@@ -72,8 +80,10 @@ def test_binaries_are_those_of_fairseq_preprocess(instances, dictionary, tmp_pat
     unknown = binarise(instances, ["train", "test"], ("en", "de"), tmp_path / "bin", workers=2)
     assert unknown == {"train": {"en": 0, "de": 3}, "test": {"en": 0, "de": 2}}
     run(
-        "preprocess", "--task=translation_doc", "-s", "en", "-t", "de", "--destdir", tmp_path / "fairseq", "--srcdict",
-        dictionary, "--tgtdict", other, "--trainpref", instances / "train", "--testpref", instances / "test",
+        "preprocess", "--task=translation_doc", "-s", "en", "-t", "de", "--destdir",
+        tmp_path / "fairseq", "--srcdict",
+        dictionary, "--tgtdict", other, "--trainpref", instances / "train", "--testpref",
+        instances / "test",
     )  # fmt: skip
     names = sorted(path.name for path in (tmp_path / "bin").iterdir())
     assert len(names) == 2 + 2 * 5
@@ -81,4 +91,6 @@ def test_binaries_are_those_of_fairseq_preprocess(instances, dictionary, tmp_pat
         if name.endswith(".json"):
             assert InstanceIndex.load(tmp_path / "bin" / name).instances == [(0, 0, 2), (1, 0, 1)]
         else:
-            assert (tmp_path / "bin" / name).read_bytes() == (tmp_path / "fairseq" / name).read_bytes(), name
+            assert (tmp_path / "bin" / name).read_bytes() == (
+                tmp_path / "fairseq" / name
+            ).read_bytes(), name

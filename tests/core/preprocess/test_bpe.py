@@ -7,9 +7,19 @@ import subword_nmt.apply_bpe
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
-from gtransformer.preprocess.bpe import apply_bpe, learn_codes, read_bpe, read_codes, remove_bpe_lines
+from gtransformer.preprocess.bpe import (
+    apply_bpe,
+    learn_codes,
+    read_bpe,
+    read_codes,
+    remove_bpe_lines,
+)
 
-TEXT = ["low low low low low lower lower", "newest newest newest newest newest newest", "widest widest widest"]
+TEXT = [
+    "low low low low low lower lower",
+    "newest newest newest newest newest newest",
+    "widest widest widest",
+]
 
 
 @pytest.fixture
@@ -43,9 +53,13 @@ def test_damaged_codes(write, text, says):
 
 
 def test_codes_of_fastbpe(tmp_path, codes):
-    """Its lines end in a count, and there is no version; words are cut as by the same codes of subword-nmt."""
+    """Its lines end in a count, and there is no version; words are cut as by the same codes of
+    subword-nmt.
+    """
     merges = list(read_lines(codes))[1:]
-    (tmp_path / "fast").write_text("".join(f"{merge} {100 - n}\n" for n, merge in enumerate(merges)), encoding="utf-8")
+    (tmp_path / "fast").write_text(
+        "".join(f"{merge} {100 - n}\n" for n, merge in enumerate(merges)), encoding="utf-8"
+    )
     for given in (tmp_path / "fast", codes):
         assert read_codes(given) == list(read_lines(codes))
 
@@ -57,9 +71,15 @@ def test_pieces_that_a_dictionary_lacks_are_cut_further(tmp_path):
     known.write_text("low@@ 9\nest 8\nne@@ 5\nw 4\nl@@ 3\no@@ 3\nlow 2\n")
     text = "lowest low new lower newest slow x"
     with open(codes) as merges:
-        theirs = subword_nmt.apply_bpe.BPE(merges, vocab={line.split()[0] for line in known.read_text().splitlines()})
+        theirs = subword_nmt.apply_bpe.BPE(
+            merges, vocab={line.split()[0] for line in known.read_text().splitlines()}
+        )
     expected = theirs.process_line(text)
     assert expected.startswith("low@@ est ")
     words = [line.split()[0] for line in known.read_text().splitlines()]
-    assert apply_bpe(read_bpe(codes, words), [text]) == [expected] != apply_bpe(read_bpe(codes), [text])
+    assert (
+        apply_bpe(read_bpe(codes, words), [text])
+        == [expected]
+        != apply_bpe(read_bpe(codes), [text])
+    )
     assert remove_bpe_lines([expected, "a@@ b@@", "a @ b@c", ""]) == [text, "ab", "a @ b@c", ""]

@@ -1,4 +1,6 @@
-"""New text goes the way of its corpus, and back: which files it needs, what pretrained pieces do."""
+"""New text goes the way of its corpus, and back: which files it needs, what pretrained pieces
+do.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,11 @@ def test_tokenised_text_is_detokenised_before_pieces_are_cut(pieces):
     expected = [processor.encode(line, out_type=str) for line in LINES]
     for lang in ("en_XX", "de_DE"):
         assert sentence_encoder(pieces, lang, Words)(LINES) == expected
-    tokenised = ["It 's old , isn 't it ?", "Das Haus , das wir sehen , ist grün .", "Anna sees it !"]
+    tokenised = [
+        "It 's old , isn 't it ?",
+        "Das Haus , das wir sehen , ist grün .",
+        "Anna sees it !",
+    ]
     assert sentence_encoder(pieces, "en_XX", Words, tokenised=True)(tokenised) == expected
 
 
@@ -57,10 +63,14 @@ def test_moses_tokens(lang, plain, tokens):
     assert Moses(lang).tokenise([plain]) == [tokens]
 
 
-@pytest.mark.parametrize("text", ["A <mask> b", "[en] [de]", "x <pad> <unk> <s> </s> <d>", "<mask>", "a[de] b@@"])
+@pytest.mark.parametrize(
+    "text", ["A <mask> b", "[en] [de]", "x <pad> <unk> <s> </s> <d>", "<mask>", "a[de] b@@"]
+)
 def test_no_token_is_a_control_symbol(text):
     tokens = Moses("en").tokenise([text])[0].split()
-    assert not {"<mask>", "[en]", "[de]", "<pad>", "<unk>", "<s>", "</s>", "<d>", "b@@"} & set(tokens)
+    assert not {"<mask>", "[en]", "[de]", "<pad>", "<unk>", "<s>", "</s>", "<d>", "b@@"} & set(
+        tokens
+    )
     assert "".join(tokens) == text.replace(" ", "")
 
 

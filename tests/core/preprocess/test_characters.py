@@ -1,4 +1,6 @@
-"""What of a line stays, what is blank, and one form for text that Unicode lets be written in several ways."""
+"""What of a line stays, what is blank, and one form for text that Unicode lets be written in
+several ways.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def test_clean_line(raw, clean):
 def test_blank():
     assert all(map(is_blank, ["", " ", "\u00a0\u3000", "\u200b", "\u200d\u00ad"]))
     assert not any(map(is_blank, [".", "a", "\u200ba", "\u4e2d"]))
-    assert not any(map(is_blank, ["\U0001fae8", "\ue000", " \U000313a0"])), "newer than Python's tables, or private"
+    assert not any(map(is_blank, ["\U0001fae8", "\ue000", " \U000313a0"])), (
+        "newer than Python's tables, or private"
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,7 +61,11 @@ def test_the_same_text_is_one_text(same, tmp_path):
     (tmp_path / "one").write_text(f"{TEXT}\n", encoding="utf-8")
     (tmp_path / "other").write_text(f"{same}\n", encoding="utf-8")
     for pair in (("one", "other"), ("other", "one")):
-        found = score_text(*(tmp_path / name for name in pair), metrics=("bleu", "chrf", "ter")).scores["raw"].values
+        found = (
+            score_text(*(tmp_path / name for name in pair), metrics=("bleu", "chrf", "ter"))
+            .scores["raw"]
+            .values
+        )
         assert found["s_bleu"].score == pytest.approx(100) and found["ter"].score == 0
 
 
@@ -76,11 +84,13 @@ def test_letters_in_other_shapes(text, form):
 @pytest.mark.parametrize(
     "text",
     [
-        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",  # Persian: the sign parts what would be joined
+        # Persian: the sign parts what would be joined
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
         "\u0915\u094d\u200d\u0937",  # Hindi
         "\U0001f468\u200d\U0001f469\u200d\U0001f467 \u2764\ufe0f",  # emoji
         "\u1797\u17b6\u179f\u17b6\u200b\u1781\u17d2\u1798\u17c2\u179a",  # Khmer: between words
-        "\u0437\u0430\u0301\u043c\u043e\u043a",  # Russian with a stress mark: there is no such letter
+        # Russian with a stress mark: there is no such letter
+        "\u0437\u0430\u0301\u043c\u043e\u043a",
         "„Ja“, m², ½ l, ２０１９年，１月…",
     ],
 )

@@ -10,8 +10,14 @@ from gtransformer.preprocess.clean import CleanReport, clean_files
 
 
 def test_counts(write, tmp_path):
-    source = write("en", "<d>\nOne.\r \r\n\nThree.\n<d>\n \n\n<d>\nSix\x07.\n\x0c\nEight\n\t\nTen\n")
-    target = write("de", "<d>\nEins.\nZwei.\n\n<d>\nVier.\n\r\n<d>\nSechs.\nSieben.\nAcht\u2028!\nNeun\r\n __NULL__\n")
+    source = write(
+        "en", "<d>\nOne.\r \r\n\nThree.\n<d>\n \n\n<d>\nSix\x07.\n\x0c\nEight\n\t\nTen\n"
+    )
+    target = write(
+        "de",
+        "<d>\nEins.\nZwei.\n\n<d>\nVier.\n\r\n<d>\nSechs.\nSieben.\nAcht\u2028!\nNeun\r\n "
+        "__NULL__\n",
+    )
     out = tmp_path / "out" / "en", tmp_path / "out" / "de"
     report = clean_files(source, target, out)
     assert report == CleanReport(

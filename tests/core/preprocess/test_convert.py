@@ -23,8 +23,12 @@ def convert(tmp_path, write):
 
 def test_files(tmp_path, convert, capsys):
     """An existing split is replaced only on demand; after an error nothing is written."""
-    assert convert("--split=test") == 0 and "test: 3 documents, 3 sentences" in capsys.readouterr().out
-    assert list(read_documents(*find_splits(tmp_path / "out", "en", "de")["test"])) == [[(x, x.upper())] for x in "abc"]
+    assert (
+        convert("--split=test") == 0 and "test: 3 documents, 3 sentences" in capsys.readouterr().out
+    )
+    assert list(read_documents(*find_splits(tmp_path / "out", "en", "de")["test"])) == [
+        [(x, x.upper())] for x in "abc"
+    ]
     assert convert("--split=test") == 1 and "--overwrite" in capsys.readouterr().err
     assert convert("--split=test", "--overwrite") == 0 and convert("--split=dev", source="a\n") == 1
     assert len(list((tmp_path / "out").iterdir())) == 2
@@ -37,20 +41,30 @@ def test_divide(tmp_path, convert):
     for more in ([], ["--overwrite"]):
         assert convert("--divide=0.8,0.1,0.1", *more, source=text, target=text) == 0
         splits = find_splits(tmp_path / "out", "en", "de")
-        found.append({split: [int(one[0][0]) for one in read_documents(*pair)] for split, pair in splits.items()})
+        found.append(
+            {
+                split: [int(one[0][0]) for one in read_documents(*pair)]
+                for split, pair in splits.items()
+            }
+        )
     assert found[0] == found[1] and {split: len(part) for split, part in found[0].items()} == {
         "train": 80, "valid": 10, "test": 10,
     }  # fmt: skip
-    assert sorted(sum(found[0].values(), [])) == list(range(100)) and found[0]["train"] != list(range(80))
+    assert sorted(sum(found[0].values(), [])) == list(range(100)) and found[0]["train"] != list(
+        range(80)
+    )
     assert all(part == sorted(part) for part in found[0].values())
 
 
 ITEMS = [
-    {"expected": "vi", "rule": "DO.ELL", "ante distance": 2, "document id": "film a", "src segment": "I did.",
-     "ref segment": "Eu vi.", "src ante segment": "Did you see  it?", "ref ante segment": "Viste isso?"},
+    {"expected": "vi", "rule": "DO.ELL", "ante distance": 2, "document id": "film a",
+     "src segment": "I did.",
+     "ref segment": "Eu vi.", "src ante segment": "Did you see  it?",
+     "ref ante segment": "Viste isso?"},
     {"expected": "te", "rule": "SING", "document id": "film b", "src segment": "I know you.",
      "ref segment": "Conheço-te."},
-    {"expected": "fui", "rule": "DO.ELL", "ante distance": 1, "document id": "film a", "src segment": "- I did.",
+    {"expected": "fui", "rule": "DO.ELL", "ante distance": 1, "document id": "film a",
+     "src segment": "- I did.",
      "ref segment": "Fui.", "src ante segment": "Did you go?", "ref ante segment": "Foste?"},
 ]  # fmt: skip
 INPUTS = "Hello.<eos> Did you see it?<eos> Who?<eos> I did.\nI know you.\nElse.<eos> - I did.\n"
@@ -61,18 +75,32 @@ def ctxpro(tmp_path, write):
     """Runs the command over these items; returns its status."""
 
     def run(items=ITEMS, inputs=INPUTS, *more: str) -> int:
-        files = [f"--items={write('items.json', json.dumps(items))}", f"--inputs={write('items.inputs', inputs)}"]
+        files = [
+            f"--items={write('items.json', json.dumps(items))}",
+            f"--inputs={write('items.inputs', inputs)}",
+        ]
         return main(["ctxpro", str(tmp_path / "out"), "--split=test", "-t=pt", *files, *more])
 
     return run
 
 
 def test_ctxpro(tmp_path, write, ctxpro, capsys):
-    """Sources alone with what is scored; then both sides: references where there are some, else the translation."""
+    """Sources alone with what is scored; then both sides: references where there are some, else the
+    translation.
+    """
     assert ctxpro() == 0
-    source, items = tmp_path / "out" / "concatenated_en2pt_test_en.txt", tmp_path / "out" / "ctxpro_test.json"
-    documents = [["Hello.", "Did you see it?", "Who?", "I did."], ["I know you."], ["Else.", "- I did."]]
-    assert source.read_text() == "".join("<d>\n" + "".join(f"{one}\n" for one in part) for part in documents)
+    source, items = (
+        tmp_path / "out" / "concatenated_en2pt_test_en.txt",
+        tmp_path / "out" / "ctxpro_test.json",
+    )
+    documents = [
+        ["Hello.", "Did you see it?", "Who?", "I did."],
+        ["I know you."],
+        ["Else.", "- I did."],
+    ]
+    assert source.read_text() == "".join(
+        "<d>\n" + "".join(f"{one}\n" for one in part) for part in documents
+    )
     assert {path.name for path in source.parent.iterdir()} == {source.name, items.name}
     entries = json.loads(items.read_text())
     assert [one["scored sentence"] for one in entries] == [3, 0, 1]
@@ -90,12 +118,17 @@ def test_ctxpro(tmp_path, write, ctxpro, capsys):
 
 
 def test_what_is_left_out_of_ctxpro(tmp_path, write, ctxpro, capsys):
-    """Items of films that are in other files, and items without an expected word; both are named."""
+    """Items of films that are in other files, and items without an expected word; both are
+    named.
+    """
     other = write("other.json", json.dumps(ITEMS[:1]))
     assert ctxpro(ITEMS, INPUTS, f"--without={other}") == 0
     said = capsys.readouterr().out
     assert "test: 1 documents, 1 sentences" in said and "entry 0 of items.json, entry 2 of" in said
-    assert [one["document id"] for one in json.loads((tmp_path / "out" / "ctxpro_test.json").read_text())] == ["film b"]
+    assert [
+        one["document id"]
+        for one in json.loads((tmp_path / "out" / "ctxpro_test.json").read_text())
+    ] == ["film b"]
     assert ctxpro([ITEMS[0], {**ITEMS[1], "expected": "-"}, ITEMS[2]], INPUTS, "--overwrite") == 0
     said = capsys.readouterr().out
     assert "test: 2 documents" in said and "entry 1 of items" in said
@@ -116,7 +149,9 @@ PORTUGUESE = "<d>\nOlá.\nx\nQuem?\nx\n<d>\nx\n<d>\nOutro.\nx\n"
         (ITEMS, INPUTS, PORTUGUESE.replace("Quem?\nx\n", "Quem?\n"), "document 1"),
     ],
 )
-def test_what_users_run_into_with_ctxpro(tmp_path, write, ctxpro, capsys, items, inputs, translated, message):
+def test_what_users_run_into_with_ctxpro(
+    tmp_path, write, ctxpro, capsys, items, inputs, translated, message
+):
     more = [f"--context-translations={write('pt', translated)}"] if translated else []
     assert ctxpro(items, inputs, *more) == 1
     error = capsys.readouterr().err

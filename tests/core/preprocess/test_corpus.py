@@ -31,16 +31,28 @@ def test_only_newlines_end_lines(write, sign):
 
 def test_sentence_pairs_without_documents(write):
     """Each is a document; a file that opens with <d> has documents all the same."""
-    plain, marked = (write("en", "a\nb\n"), write("de", "A\nB\n")), (write("x", GOOD), write("y", GOOD))
+    plain, marked = (
+        (write("en", "a\nb\n"), write("de", "A\nB\n")),
+        (write("x", GOOD), write("y", GOOD)),
+    )
     assert list(read_documents(*plain, sentence_pairs=True)) == [[("a", "A")], [("b", "B")]]
     assert list(read_documents(*marked, sentence_pairs=True)) == list(read_documents(*marked))
-    for english, german, line in (("a\n<d>\nb\n",) * 2 + (1,), ("", "", 1), ("a\nb\n", "<d>\nb\n", 1)):
+    for english, german, line in (
+        ("a\n<d>\nb\n",) * 2 + (1,),
+        ("", "", 1),
+        ("a\nb\n", "<d>\nb\n", 1),
+    ):
         with pytest.raises(UserError, match=f"en, line {line}: "):
             list(read_documents(write("en", english), write("de", german), sentence_pairs=True))
 
 
 @pytest.mark.parametrize(
-    "english", [b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode(), lzma.compress(GOOD.encode()), GOOD[:-1].encode()]
+    "english",
+    [
+        b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode(),
+        lzma.compress(GOOD.encode()),
+        GOOD[:-1].encode(),
+    ],
 )
 def test_files_of_windows_compressed_and_without_a_last_newline(write, english):
     source = write("en.xz" if english[1:4] == b"7zX" else "en", english)
@@ -53,7 +65,11 @@ BORDERS = [
     ("\n \n" + GOOD, [["One.", "Two."], ["Three."]], MARKED),
     ("<d>\nOne.\n\n<d>\nThree.\n", [["One.", ""], ["Three."]], MARKED),
     ("One.\nTwo.\n\nThree.\n", [["One.", "Two."], ["Three."]], BLANK),
-    ("\ufeff\r\nOne.\r\nTwo.\r\n\t\r\n\u200b\r\nThree.\r\n\r\n", [["One.", "Two."], ["Three."]], BLANK),
+    (
+        "\ufeff\r\nOne.\r\nTwo.\r\n\t\r\n\u200b\r\nThree.\r\n\r\n",
+        [["One.", "Two."], ["Three."]],
+        BLANK,
+    ),
     ("One.\nTwo.\n", [["One.", "Two."]], NONE),
 ]
 
@@ -72,12 +88,15 @@ def test_all_commands_see_the_same_documents(write, text, documents, borders):
         with pytest.raises(UserError, match="en, line 1: "):
             list(read_documents(path, path))
         return
-    assert list(read_documents(path, path)) == [[(one, one) for one in document] for document in documents]
+    assert list(read_documents(path, path)) == [
+        [(one, one) for one in document] for document in documents
+    ]
     assert document_borders(path) == borders
 
 
 @pytest.mark.parametrize(
-    ("german", "line"), [("<d>\nA\nB\n<d>\nC\n", 3), ("<d>\nA\n<d>\nB\n", 4), ("A\n<d>\nB\n<d>\nC\nD\n", 1)]
+    ("german", "line"),
+    [("<d>\nA\nB\n<d>\nC\n", 3), ("<d>\nA\n<d>\nB\n", 4), ("A\n<d>\nB\n<d>\nC\nD\n", 1)],
 )
 def test_sides_are_aligned(write, german, line):
     """A document opens on both, and both end together."""
@@ -102,7 +121,9 @@ def test_blank_lines_stand_on_both_sides(write):
     source, target = write("en", "a\n\nb\nc\n"), write("de", "A\n\nB\n\n")
     with pytest.raises(UserError, match="de, line 4: "):
         list(read_documents(source, target))
-    marked = [write(name, "<d>\n" + path.read_text()) for name, path in (("x", source), ("y", target))]
+    marked = [
+        write(name, "<d>\n" + path.read_text()) for name, path in (("x", source), ("y", target))
+    ]
     assert list(read_documents(*marked)) == [[("a", "A"), ("", ""), ("b", "B"), ("c", "")]]
     assert len(list(read_documents(source, target, sentence_pairs=True))) == 4
     assert document_borders(source, sentence_pairs=True) == SINGLE
@@ -134,8 +155,18 @@ def test_another_format_is_refused(write, text, remedy):
 @pytest.mark.parametrize(
     "first",
     [
-        "A <mask> and [de] and < d > and <S>", "<value> (C#)", "Haus@@ boot", "<URL>", "<F1> <F2> keys",
-        "<div> is an element", "{name} is set", "1", "a,b", "x = 1.", '"A" = "B"', "# msgid",
+        "A <mask> and [de] and < d > and <S>",
+        "<value> (C#)",
+        "Haus@@ boot",
+        "<URL>",
+        "<F1> <F2> keys",
+        "<div> is an element",
+        "{name} is set",
+        "1",
+        "a,b",
+        "x = 1.",
+        '"A" = "B"',
+        "# msgid",
     ],
 )
 def test_text_that_only_resembles_markup(write, first):
@@ -144,7 +175,9 @@ def test_text_that_only_resembles_markup(write, first):
 
 
 def test_real_text_is_no_markup(shared):
-    for path in sorted(shared.glob("*/concatenated_*_dev_*.xz")) + sorted(shared.glob("techdocs/*_test_*.xz")):
+    for path in sorted(shared.glob("*/concatenated_*_dev_*.xz")) + sorted(
+        shared.glob("techdocs/*_test_*.xz")
+    ):
         assert sum(1 for _ in text_lines(path)) > 100
 
 
@@ -154,7 +187,9 @@ def names(*splits, pair=("en", "de"), end=""):
 
 
 def test_find_splits(write, tmp_path):
-    """A pretrained model's codes find a corpus without; a code is kept as it was typed where there are several."""
+    """A pretrained model's codes find a corpus without; a code is kept as it was typed where there
+    are several.
+    """
     for name in [*names("train", "dev"), *names("test", end=".xz")]:
         write(name, "")
     found = find_splits(tmp_path, "en", "de")
@@ -166,14 +201,19 @@ def test_find_splits(write, tmp_path):
     for pair in (("pt_PT", "pt_BR"), ("sr_Latn", "sr_Cyrl"), ("en_XX", "de_DE")):
         for name in names("train", pair=pair):
             write(name, "")
-        assert [path.name for path in find_splits(tmp_path, *pair)["train"]] == names("train", pair=pair)
+        assert [path.name for path in find_splits(tmp_path, *pair)["train"]] == names(
+            "train", pair=pair
+        )
 
 
 @pytest.mark.parametrize(
     ("files", "named"),
     [
         (names("train", pair=("fr", "zh")), "en-de .*it has fr-zh"),
-        (names("train", pair=("en", "de_AT")) + names("train", pair=("en", "de_CH")), "en-de .*it has en-de_AT"),
+        (
+            names("train", pair=("en", "de_AT")) + names("train", pair=("en", "de_CH")),
+            "en-de .*it has en-de_AT",
+        ),
         (names("train", "dev")[:-1], "concatenated_en2de_dev_de.txt"),
         ([], "no corpus files at all"),
     ],
@@ -191,7 +231,9 @@ FULL = [["a", "b"], ["c"], ["d", "e"]]
 
 def written(write, text: str):
     """A file of these words, one a line; ``-`` is a blank one."""
-    return write("hypothesis", "".join("\n" if word == "-" else f"{word}\n" for word in text.split()))
+    return write(
+        "hypothesis", "".join("\n" if word == "-" else f"{word}\n" for word in text.split())
+    )
 
 
 @pytest.mark.parametrize(
@@ -233,5 +275,3 @@ def test_each_line_of_a_translation_has_its_place(write, text, documents):
 def test_what_has_no_clear_place_is_refused(write, text):
     with pytest.raises(UserError, match="hypothesis(, line|: )"):
         read_shaped(written(write, text), SHAPE, "reference")
-
-

@@ -14,8 +14,9 @@ from sacrebleu.dataset.wmt_xml import WMTXMLDataset
 from gtransformer.errors import UserError
 from gtransformer.preprocess.formats import Options, read
 
-# A byte order mark, line ends of Windows, a document type, comments, attributes in any order, entities, tags within
-# segments, segments over two lines, an empty segment, no paragraphs, a name of a system with a quote.
+# A byte order mark, line ends of Windows, a document type, comments, attributes in any order,
+# entities, tags within segments, segments over two lines, an empty segment, no paragraphs, a name
+# of a system with a quote.
 WMT_XML = """\ufeff<?xml version='1.0' encoding='utf-8'?>\r
 <!DOCTYPE dataset [<!ENTITY firm "R&#38;#38;D">]>\r
 <!-- <doc id="no"> -->\r
@@ -34,7 +35,7 @@ WMT_XML = """\ufeff<?xml version='1.0' encoding='utf-8'?>\r
 </collection>\r
 <doc id="c" origlang="de" testsuite="none"><src lang="en"><seg id="1">No.</seg></src></doc>\r
 </dataset>\r
-"""
+"""  # noqa: E501
 SOURCE = ["R&D <b> costs 5\xa0€", "See it all.", ""]
 REFERENCES = {"A": ["FE", "Da!", "Ja"], "B": ["F&E", "Sieh.", ""]}
 
@@ -85,7 +86,7 @@ TMX = """<?xml version="1.0" encoding="UTF-16"?>
 <tu tuid="3"><tuv xml:lang="en"><seg>Only.</seg></tuv></tu>
 <tu><prop type="x-document">b</prop><tuv xml:lang="en"><seg/></tuv><tuv xml:lang="de"><seg>Drei</seg></tuv></tu>
 </body></tmx>
-"""
+"""  # noqa: E501
 TMX_8 = TMX.replace("UTF-16", "UTF-8")
 TSV = (
     '\ufeffgenre\tref:A\tdoc_id\tsrc\tref:B\r\nnews\tEins\ta\tOne "x" &amp;\tEin\r\n'
@@ -106,7 +107,9 @@ def test_wmt_xml(write, tmp_path):
     assert pairs == [list(zip(SOURCE, REFERENCES["A"], strict=True))] and left_out.total() == 1
     plain = write("plain.xml", WMT_XML.replace("<b>it <i>all</i></b>", "it all").lstrip("\ufeff"))
     theirs = WMTXMLDataset._unwrap_wmt21_or_later(str(plain))
-    clean = {name: [" ".join((text or "").split()) for text in texts] for name, texts in theirs.items()}
+    clean = {
+        name: [" ".join((text or "").split()) for text in texts] for name, texts in theirs.items()
+    }
     assert clean["src"] == [" ".join(one.split()) for one in SOURCE]
     assert {name: clean[f"ref:{name}"] for name in REFERENCES} == REFERENCES
     compressed = tmp_path / "x.xml.gz"
@@ -116,30 +119,49 @@ def test_wmt_xml(write, tmp_path):
 
 
 def test_sgm(write):
-    """With sacrebleu's expression as the oracle; it does not resolve entities. Documents are in another order."""
+    """With sacrebleu's expression as the oracle; it does not resolve entities. Documents are in
+    another order.
+    """
     documents = found(write("x.sgm", SGM), write("y.sgm", REFSET))
     assert documents == [[(SGM_DOCUMENTS[0][1][0], "AT"), ("Café", "Cafe")], [("One", "Eins")]]
     theirs = [FakeSGMLDataset._clean(segment) for segment in re.findall(r"<seg.*?>(.*)</seg>", SGM)]
     theirs = [text.replace("&amp;", "&").replace("&eacute;", "é") for text in theirs]
     assert [source for document in documents for source, _ in document] == theirs
-    two = REFSET.replace("</refset>", REFSET.partition("\n")[2].replace('"ref"', '"B"').replace("Eins", "Ein"))
+    two = REFSET.replace(
+        "</refset>", REFSET.partition("\n")[2].replace('"ref"', '"B"').replace("Eins", "Ein")
+    )
     assert found(write("x.sgm", SGM), write("y.sgm", two), reference="B")[1] == [("One", "Ein")]
 
 
 def test_xml_of_iwslt(write):
     """Talks with a title; a lone & is no error."""
-    target = IWSLT.replace("srcset", "refset").replace('srclang="english"', 'trglang="german"').replace("One", "Eins")
-    assert found(write("x.xml", IWSLT), write("y.xml", target)) == [[("One.", "Eins."), ("Two & three.",) * 2]]
+    target = (
+        IWSLT.replace("srcset", "refset")
+        .replace('srclang="english"', 'trglang="german"')
+        .replace("One", "Eins")
+    )
+    assert found(write("x.xml", IWSLT), write("y.xml", target)) == [
+        [("One.", "Eins."), ("Two & three.",) * 2]
+    ]
 
 
 def test_tmx(write):
-    """In UTF-16, with ElementTree as the oracle; German first; languages with regions; codes; a unit without German."""
+    """In UTF-16, with ElementTree as the oracle; German first; languages with regions; codes; a
+    unit without German.
+    """
     left_out = Counter()
     documents = [[("Hi you & me!", "Hallo du!"), ("Two", "Zwei")], [("", "Drei")]]
-    assert found(write("x.tmx", TMX.encode("utf-16")), left_out=left_out) == documents and left_out.total() == 1
-    segments = ElementTree.fromstring(TMX_8.replace("<bpt", "<!--").replace("</bpt>", "-->")).iter("seg")
+    assert (
+        found(write("x.tmx", TMX.encode("utf-16")), left_out=left_out) == documents
+        and left_out.total() == 1
+    )
+    segments = ElementTree.fromstring(TMX_8.replace("<bpt", "<!--").replace("</bpt>", "-->")).iter(
+        "seg"
+    )
     theirs = {" ".join("".join(segment.itertext()).split()) for segment in segments}
-    assert {text for document in documents for pair in document for text in pair} <= theirs | {"Hi you & me!"}
+    assert {text for document in documents for pair in document for text in pair} <= theirs | {
+        "Hi you & me!"
+    }
     whole = found(write("x.tmx", TMX_8.replace("x-Document", "x-other")), one_document=True)
     assert whole == [[pair for document in documents for pair in document]]
     for tag in ('<ph type="lb">x</ph>', "<ph>&lt;br/></ph>"):
@@ -149,21 +171,32 @@ def test_tmx(write):
 
 def test_tables(write):
     path = write("x.tsv", TSV)
-    assert found(path, reference="A") == [[('One "x" &amp;', "Eins"), ("Two", "")], [("Three", "Drei")]]
+    assert found(path, reference="A") == [
+        [('One "x" &amp;', "Eins"), ("Two", "")],
+        [("Three", "Drei")],
+    ]
     echo = write("echo", "a\tOne\tEins\nb\tTwo\tZwei\n")  # sacrebleu --echo docid src ref
     names = {"format": "tsv", "columns": ("docid", "src", "ref")}
     assert found(echo, **names) == [[("One", "Eins")], [("Two", "Zwei")]]
-    assert found(write("y.tsv", "docid\tid\ten-US\tde\tfr\na\t1\tOne\tEins\tUn\n")) == [[("One", "Eins")]]
+    assert found(write("y.tsv", "docid\tid\ten-US\tde\tfr\na\t1\tOne\tEins\tUn\n")) == [
+        [("One", "Eins")]
+    ]
 
 
 @pytest.mark.parametrize(
     "names",
-    ["news a\nnews a\nb\nb\n", "en/1/a.gz\tde/1.gz\t1\t1 2\nen/1/a.gz\tde/1.gz\t2\t3\nx\ty\t1\t1\nx\ty\t2\t2\n"],
+    [
+        "news a\nnews a\nb\nb\n",
+        "en/1/a.gz\tde/1.gz\t1\t1 2\nen/1/a.gz\tde/1.gz\t2\t3\nx\ty\t1\t1\nx\ty\t2\t2\n",
+    ],
     ids=["wmt", "opus"],
 )
 def test_ids(write, names):
     """Byte order marks and line ends of Windows are no text."""
-    source, target = write("en", "\ufeffOne.\nTwo.\nThree.\nFour.\n"), write("de", "Eins.\r\nZwei.\r\n\r\nVier.\r\n")
+    source, target = (
+        write("en", "\ufeffOne.\nTwo.\nThree.\nFour.\n"),
+        write("de", "Eins.\r\nZwei.\r\n\r\nVier.\r\n"),
+    )
     documents = [[("One.", "Eins."), ("Two.", "Zwei.")], [("Three.", ""), ("Four.", "Vier.")]]
     assert found(source, target, ids=write("ids", names)) == documents
 
@@ -180,7 +213,10 @@ WRONG = {  # name of the first file -> (contents, message)
     "missing.sgm": ((SGM, REFSET.replace('docid="a"', 'docid="x"')), "is missing"),
     "swapped.sgm": ((SGM, REFSET.replace('"de"', '"en"')), "its language is en, not de"),
     "twice.sgm": ((SGM, REFSET.replace('docid="b"', 'docid="a"')), "occurs twice"),
-    "no document.tmx": ((TMX_8.replace("x-Document", "x-other"),), "line 4: the unit names no document"),
+    "no document.tmx": (
+        (TMX_8.replace("x-Document", "x-other"),),
+        "line 4: the unit names no document",
+    ),
     "cells.tsv": ((TSV.replace("\ta\tTwo", "\tTwo"),), "line 3: other columns than expected"),
     "no id.tsv": ((TSV.replace("x\t\ta\tTwo", "x\t\t\tTwo"),), "line 3: no document id"),
     "again.tsv": ((TSV + "x\tx\ta\tx\tx\n",), "line 5: document a occurs again"),
@@ -195,6 +231,8 @@ def test_what_is_refused(write, name):
     paths = [write(f"{number} {name}", text) for number, text in enumerate(contents)]
     ids = write("ids", "x\nx\n") if name == "unequal" else None
     with pytest.raises(UserError, match=message):
-        found(*paths, **({} if name == "references.xml" or name.endswith("sgm") else {"reference": "A"}), ids=ids)
-
-
+        found(
+            *paths,
+            **({} if name == "references.xml" or name.endswith("sgm") else {"reference": "A"}),
+            ids=ids,
+        )

@@ -35,10 +35,14 @@ def test_greedy_rule(source, target, limit, expected):
 
 
 def first_fit(source, target, limit, most, longest):
-    """The rule written out: instances as (first sentence, number), and the sentences that are dropped."""
+    """The rule written out: instances as (first sentence, number), and the sentences that are
+    dropped.
+    """
     instances, dropped, is_open, total, number = [], [], False, 0, 0
     for place, pair in enumerate(zip(source, target, strict=True)):
-        if pair[0] == 0 or (longest is not None and max(pair) > longest):  # without a source, or too long
+        if pair[0] == 0 or (
+            longest is not None and max(pair) > longest
+        ):  # without a source, or too long
             dropped.append(place)
             is_open = False  # a dropped sentence closes the instance
             continue
@@ -70,7 +74,9 @@ def test_instance_line_and_back():
     assert split_instance("") == []
 
 
-@pytest.mark.parametrize("line", ["a", "<s> a", "<s> a <s> b </s>", "<s> a </s> b", "</s>", "<s> a </s> </s>"])
+@pytest.mark.parametrize(
+    "line", ["a", "<s> a", "<s> a <s> b </s>", "<s> a </s> b", "</s>", "<s> a </s> </s>"]
+)
 def test_lines_that_are_no_instances(line):
     with pytest.raises(UserError, match="not an instance"):
         split_instance(line)
@@ -82,7 +88,10 @@ def test_what_is_written_is_the_documents_again(tmp_path):
     for trial in range(10):
         documents = [
             [
-                [" ".join(f"w{random.randint(0, 99)}" for _ in range(random.randint(1, 30))) for _ in range(2)]
+                [
+                    " ".join(f"w{random.randint(0, 99)}" for _ in range(random.randint(1, 30)))
+                    for _ in range(2)
+                ]
                 for _ in range(random.randint(1, 25))
             ]
             for _ in range(random.randint(1, 12))
@@ -90,20 +99,32 @@ def test_what_is_written_is_the_documents_again(tmp_path):
         longest, folder = random.choice([None, 25]), tmp_path / f"{trial}"
         folder.mkdir()
         for side, name in enumerate(("source", "target")):
-            lines = "".join("<d>\n" + "".join(f"{pair[side]}\n" for pair in document) for document in documents)
+            lines = "".join(
+                "<d>\n" + "".join(f"{pair[side]}\n" for pair in document) for document in documents
+            )
             (folder / name).write_text(lines)
         limits = {"max_tokens": random.randint(5, 150), "max_sents": random.choice([None, 1, 3])}
         report = write_instances(
-            folder / "source", folder / "target", folder, "test", ("en", "de"), **limits, max_sentence_tokens=longest
+            folder / "source",
+            folder / "target",
+            folder,
+            "test",
+            ("en", "de"),
+            **limits,
+            max_sentence_tokens=longest,
         )
         instance_index = InstanceIndex.load(folder / "test.en-de.instances.json")
         assert report.instances == len(instance_index.instances) and report.dropped_too_long == len(
             instance_index.dropped
         )
         for side, lang in enumerate(("en", "de")):
-            instances = [split_instance(line) for line in (folder / f"test.{lang}").read_text().splitlines()]
+            instances = [
+                split_instance(line) for line in (folder / f"test.{lang}").read_text().splitlines()
+            ]
             for found, document in zip(join(instance_index, instances), documents, strict=True):
                 assert found == [
-                    None if longest and max(len(part.split()) for part in pair) > longest else pair[side]
+                    None
+                    if longest and max(len(part.split()) for part in pair) > longest
+                    else pair[side]
                     for pair in document
                 ]

@@ -16,16 +16,26 @@ from gtransformer.preprocess.pieces import (
 )
 from tests.bert import save_bert, skip_without_transformers
 
-LINES = ["Das Haus ist alt.", "Die Häuser, die wir sehen, sind grün.", "Anna sieht Berlin!", "Es war (sehr) neu?"]
+LINES = [
+    "Das Haus ist alt.",
+    "Die Häuser, die wir sehen, sind grün.",
+    "Anna sieht Berlin!",
+    "Es war (sehr) neu?",
+]
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
-    """A model that falls back to bytes, and has what may be control symbols in a dictionary among its pieces."""
+    """A model that falls back to bytes, and has what may be control symbols in a dictionary among
+    its pieces.
+    """
     folder = tmp_path_factory.mktemp("pieces")
-    (folder / "text").write_text("".join(f"{line} x[de_DE] [de_DE]\n" for line in LINES * 50), encoding="utf-8")
+    (folder / "text").write_text(
+        "".join(f"{line} x[de_DE] [de_DE]\n" for line in LINES * 50), encoding="utf-8"
+    )
     SentencePieceTrainer.train(
-        input=str(folder / "text"), model_prefix=str(folder / "m"), vocab_size=330, hard_vocab_limit=False,
+        input=str(folder / "text"), model_prefix=str(folder / "m"), vocab_size=330,
+        hard_vocab_limit=False,
         byte_fallback=True, user_defined_symbols=["<mask>", "[de_DE]"], minloglevel=2,
     )  # fmt: skip
     return folder / "m.model"
@@ -49,7 +59,9 @@ def test_cut_and_undone(model: Path):
 
 
 def test_bytes_are_the_librarys_to_join(model: Path):
-    """What is not among the pieces is cut into bytes, and comes back; bytes that are no text do as little harm."""
+    """What is not among the pieces is cut into bytes, and comes back; bytes that are no text do as
+    little harm.
+    """
     pieces = SentencePieces(model)
     text = ["Café in 中国, naïve Häuser", "😀 <0x43> x"]
     cut = pieces.split(text)
@@ -65,7 +77,9 @@ def test_bytes_are_spelled():
     assert spelled("<0xC3>x <0x4>") == "\ufffdx <0x4>"
 
 
-@pytest.mark.parametrize("text", ["A <mask> b", "x[de_DE] [de_DE]", "x <s> </s> <pad> <unk>", "<mask>"])
+@pytest.mark.parametrize(
+    "text", ["A <mask> b", "x[de_DE] [de_DE]", "x <s> </s> <pad> <unk>", "<mask>"]
+)
 def test_no_piece_is_a_control_symbol_and_text_comes_back(model: Path, text: str):
     """As of the tokeniser (``test_tokenise``)."""
     pieces = SentencePieces(model)
@@ -75,10 +89,13 @@ def test_no_piece_is_a_control_symbol_and_text_comes_back(model: Path, text: str
 
 
 def test_no_piece_holds_a_blank(tmp_path: Path):
-    """A model that normalises nothing takes a no-break space for a letter; whoever reads the line does not."""
+    """A model that normalises nothing takes a no-break space for a letter; whoever reads the line
+    does not.
+    """
     (tmp_path / "text").write_text("ein\u00a0Haus und 5\u202f% davon\n" * 50, encoding="utf-8")
     SentencePieceTrainer.train(
-        input=str(tmp_path / "text"), model_prefix=str(tmp_path / "m"), vocab_size=40, hard_vocab_limit=False,
+        input=str(tmp_path / "text"), model_prefix=str(tmp_path / "m"), vocab_size=40,
+        hard_vocab_limit=False,
         normalization_rule_name="identity", minloglevel=2,
     )  # fmt: skip
     pieces = SentencePieces(tmp_path / "m.model")
@@ -88,7 +105,9 @@ def test_no_piece_holds_a_blank(tmp_path: Path):
 
 def test_wordpieces_are_berts(wordpieces: Path):
     """Lower case, punctuation apart, ## inside a word; no special tokens, however long the line."""
-    cut = pickle.loads(pickle.dumps(WordPieces(wordpieces))).split(["The dogs, hearing", "cat " * 600])
+    cut = pickle.loads(pickle.dumps(WordPieces(wordpieces))).split(
+        ["The dogs, hearing", "cat " * 600]
+    )
     assert cut[0] == "the dog ##s , [UNK]"
     assert cut[1].split() == ["cat"] * 600
     (cut,) = pickle.loads(pickle.dumps(WordPieces(wordpieces))).split(["[CLS] the [MASK]"])
@@ -96,6 +115,8 @@ def test_wordpieces_are_berts(wordpieces: Path):
 
 
 def test_a_sentence_is_never_without_words(model: Path, wordpieces: Path):
-    """What nothing is left of becomes one unknown token, as with the tokeniser: a place in the alignment is kept."""
+    """What nothing is left of becomes one unknown token, as with the tokeniser: a place in the
+    alignment is kept.
+    """
     assert SentencePieces(model).split(["\u200b", "Das"])[0] == "\u200b"
     assert WordPieces(wordpieces).split(["\u0301 \u0301", "a cat"]) == ["\u0301\u0301", "a cat"]

@@ -23,7 +23,9 @@ def write_raw(folder: Path, pair: tuple[str, str] = ("en", "de")) -> Path:
 
 
 def parse_training(recipe: Recipe) -> argparse.Namespace:
-    """What fairseq's own parser makes of a recipe's options of training; SystemExit if it refuses one."""
+    """What fairseq's own parser makes of a recipe's options of training; SystemExit if it refuses
+    one.
+    """
     import_user_dir(recipe.training().get("user-dir"))
     arguments = ["data", *to_arguments(recipe.training())]
     return fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)

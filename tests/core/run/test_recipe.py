@@ -31,14 +31,20 @@ def test_every_option_is_known_to_its_program(name: str):
     parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), train)
     assert parsed.arch == recipe.training()["arch"]
     generate = ["data", "--path", "x.pt", *to_arguments(recipe.options("task", "generate"))]
-    assert fairseq_options.parse_args_and_arch(fairseq_options.get_generation_parser(), generate).beam >= 1
+    assert (
+        fairseq_options.parse_args_and_arch(fairseq_options.get_generation_parser(), generate).beam
+        >= 1
+    )
     prepare_parser().parse_args(["raw", "out", *to_arguments(recipe.options("prepare"))])
-    score_parser().parse_args(["prepared", "--hypotheses", "x.jsonl", *to_arguments(recipe.options("score"))])
+    score_parser().parse_args(
+        ["prepared", "--hypotheses", "x.jsonl", *to_arguments(recipe.options("score"))]
+    )
 
 
 # Options of training that make another model or start.
 SPECIAL = {
-    "context-gate", "context-attention", "no-language-locality", "positions", "no-translation-locality",
+    "context-gate", "context-attention", "no-language-locality", "positions",
+    "no-translation-locality",
     "neutral-gates", "batch-attention-in",
 }  # fmt: skip
 
@@ -52,13 +58,17 @@ def one_of_each_kind() -> list[str]:
         special = {option: train[option] for option in sorted(SPECIAL & train.keys())}
         system = str(train.get("arch")).rpartition("_")[0]
         if "bert-checkpoint" not in train:
-            found.setdefault((system, str(special), task.get("instances"), task.get("doc-mode")), name)
+            found.setdefault(
+                (system, str(special), task.get("instances"), task.get("doc-mode")), name
+            )
     return list(found.values())
 
 
 @pytest.mark.parametrize("name", one_of_each_kind())
 def test_the_model_of_a_recipe_can_be_built(name: str):
-    train = load_recipe(name).training() | {key.replace("_", "-"): value for key, value in SIZES.items()}
+    train = load_recipe(name).training() | {
+        key.replace("_", "-"): value for key, value in SIZES.items()
+    }
     arguments = ["data", *to_arguments(on_device(train, 0))]
     parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
     cfg = convert_namespace_to_omegaconf(parsed)
@@ -69,7 +79,9 @@ def test_the_model_of_a_recipe_can_be_built(name: str):
 
 
 def test_hydra_has_the_options_of_base():
-    """configs/hydra/base.yaml, for fairseq-hydra-train: what fairseq makes of the recipe's options."""
+    """configs/hydra/base.yaml, for fairseq-hydra-train: what fairseq makes of the recipe's
+    options.
+    """
     config = yaml.safe_load((ROOT / "configs" / "hydra" / "base.yaml").read_text(encoding="utf-8"))
     arguments = ["DATA", *to_arguments(load_recipe("base").training())]
     parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
@@ -88,13 +100,20 @@ def test_every_recipe_is_listed():
     for line, name in zip(lines, recipe_names(), strict=True):
         description = load_recipe(name).description
         assert description and description in line, name
-    claimed = [(name, place) for name in recipe_names() for place in load_recipe(name).rows.items() if place[1]]
+    claimed = [
+        (name, place)
+        for name in recipe_names()
+        for place in load_recipe(name).rows.items()
+        if place[1]
+    ]
     assert len({place for _, place in claimed}) == len(claimed) > 10, "a row has one recipe"
     assert load_recipe("cpu_small").rows == {}, "rows are not inherited"
 
 
 def test_changes_from_the_command_line():
-    recipe = load_recipe("base", ["train.max-update=10", "train.patience=", "task.doc-mode=full", "devices=1"])
+    recipe = load_recipe(
+        "base", ["train.max-update=10", "train.patience=", "task.doc-mode=full", "devices=1"]
+    )
     train = recipe.sections["train"]
     assert train["max-update"] == 10 and "patience" not in train
     assert recipe.sections["task"]["doc-mode"] == "full" and recipe.devices == 1
@@ -108,7 +127,9 @@ def write(directory: Path, name: str, text: str) -> str:
 
 def test_own_recipe_on_top_of_another(tmp_path: Path):
     write(tmp_path, "mine", "based-on: base\ntrain:\n  lr: 1e-4\n  warmup-updates: 7\n")
-    recipe = load_recipe(write(tmp_path, "more", "based-on: mine\ntrain:\n  lr: 2e-4\n  fp16: null\n"))
+    recipe = load_recipe(
+        write(tmp_path, "more", "based-on: mine\ntrain:\n  lr: 2e-4\n  fp16: null\n")
+    )
     assert recipe.name == "more"
     train = recipe.sections["train"]
     assert (train["lr"], train["warmup-updates"], train["dropout"]) == ("2e-4", 7, 0.3)
@@ -126,8 +147,13 @@ def test_recipes_in_folders_are_called_by_folder_and_file():
 
 def test_an_option_that_one_stage_goes_without():
     """null removes it for this stage; task's holds for the other."""
-    recipe = load_recipe("short_context", ["generate.instances=", "generate.context-sentences=null"])
-    assert "instances" not in recipe.options("task", "generate") and recipe.training()["instances"] == "disjoint"
+    recipe = load_recipe(
+        "short_context", ["generate.instances=", "generate.context-sentences=null"]
+    )
+    assert (
+        "instances" not in recipe.options("task", "generate")
+        and recipe.training()["instances"] == "disjoint"
+    )
 
 
 def test_a_start_that_is_taken_away():
@@ -142,6 +168,7 @@ def test_other_recipes_are_beside_the_one_that_names_them(tmp_path):
     (tmp_path / "more.yaml").write_text("based-on: mine\nprepared-from: demo\n", encoding="utf-8")
     assert load_recipe(str(tmp_path / "mine.yaml")).pretrained_from == "docflat/sentences"
     more = load_recipe(str(tmp_path / "more.yaml"))
-    assert (more.pretrained_from, more.prepared_from) == ("docflat/sentences", str(tmp_path / "demo.yaml"))
-
-
+    assert (more.pretrained_from, more.prepared_from) == (
+        "docflat/sentences",
+        str(tmp_path / "demo.yaml"),
+    )

@@ -1,4 +1,6 @@
-"""The commands of a recipe, and which stages are run, skipped or refused. Real runs: tests/core/end_to_end."""
+"""The commands of a recipe, and which stages are run, skipped or refused. Real runs:
+tests/core/end_to_end.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,16 @@ def option(command: list[str], name: str) -> str:
 
 def test_four_commands(capsys, runs):
     found = commands(capsys, "base", "ted", "--gpus", 4)
-    assert [" ".join(words[:2]) for words in found][::3] == ["gtransformer prepare", "gtransformer score"]
+    assert [" ".join(words[:2]) for words in found][::3] == [
+        "gtransformer prepare",
+        "gtransformer score",
+    ]
     assert [words[0] for words in found][1:3] == ["fairseq-train", "fairseq-generate"]
     train, generate = found[1:3]
     run = runs / "base" / "ted"
     assert (
-        train[1] == generate[1] == str(run / "prepared" / "bin") and option(train, "--save-dir") == f"{run}/checkpoints"
+        train[1] == generate[1] == str(run / "prepared" / "bin")
+        and option(train, "--save-dir") == f"{run}/checkpoints"
     )
     assert option(train, "--distributed-world-size") == "4" and "--fp16" in train
     assert option(generate, "--path") == f"{run}/checkpoints/checkpoint_best.pt"
@@ -48,7 +54,8 @@ def test_four_commands(capsys, runs):
 
 
 @pytest.mark.parametrize(
-    "words", [("train", "base", "ted"), ("base", "ted", "--gpus", 0, "train"), ("base", "ted", "train")]
+    "words",
+    [("train", "base", "ted"), ("base", "ted", "--gpus", 0, "train"), ("base", "ted", "train")],
 )
 def test_the_stage_may_stand_anywhere(words, capsys):
     (train,) = commands(capsys, "--gpus", 0, *words)
@@ -56,13 +63,24 @@ def test_the_stage_may_stand_anywhere(words, capsys):
 
 
 def test_what_a_recipe_needs_of_others_comes_first(capsys, runs):
-    found = commands(capsys, "doc_base_finetune", "ted", "--gpus", 4, "--langs", "en,no", "--set", "train.lr=1")
-    assert [words[0] for words in found] == ["gtransformer", *["fairseq-train"] * 2, "fairseq-generate", "gtransformer"]
+    found = commands(
+        capsys, "doc_base_finetune", "ted", "--gpus", 4, "--langs", "en,no", "--set", "train.lr=1"
+    )
+    assert [words[0] for words in found] == [
+        "gtransformer",
+        *["fairseq-train"] * 2,
+        "fairseq-generate",
+        "gtransformer",
+    ]
     start = runs / "sent_base" / "ted" / "checkpoints"
     assert option(found[1], "--save-dir") == str(start) and option(found[1], "--lr") == "5e-4"
     assert option(found[2], "--finetune-from-model") == str(start / "checkpoint_best.pt")
-    assert {words[1] for words in found[1:4]} == {str(runs / "base" / "ted" / "prepared" / "bin")}, "one corpus"
-    assert all(option(words, "--target-lang") == "no" for words in found[:4]), "no is Norwegian, not false"
+    assert {words[1] for words in found[1:4]} == {
+        str(runs / "base" / "ted" / "prepared" / "bin")
+    }, "one corpus"
+    assert all(option(words, "--target-lang") == "no" for words in found[:4]), (
+        "no is Norwegian, not false"
+    )
     own = commands(capsys, "doc_base_finetune", "ted", "--set", "train.finetune-from-model=x.pt")
     assert [words[0] for words in own][1:3] == ["fairseq-train", "fairseq-generate"]
 
@@ -71,27 +89,40 @@ def test_the_first_pass_is_the_models_start(capsys, runs):
     found = commands(capsys, "docflat/d", "ted", "--gpus", 1)
     start = runs / "docflat" / "sentences" / "ted" / "checkpoints" / "checkpoint_best.pt"
     assert option(found[-2], "--first-pass") == str(start)
-    assert option(found[-2], "--path") == str(runs / "docflat" / "d" / "ted" / "checkpoints" / "average.pt")
+    assert option(found[-2], "--path") == str(
+        runs / "docflat" / "d" / "ted" / "checkpoints" / "average.pt"
+    )
     assert found[-3][:2] == ["gtransformer", "average"]
 
 
 def test_paths_of_ones_own(capsys, tmp_path):
     given = ["--output", tmp_path / "out", "--prepared", tmp_path / "text", "--checkpoint", "x.pt"]
     found = commands(capsys, "doc_base_finetune", "ted", *given, "--split", "valid")
-    assert [words[0] for words in found] == ["gtransformer", "fairseq-generate", "gtransformer"], "nothing to train"
+    assert [words[0] for words in found] == ["gtransformer", "fairseq-generate", "gtransformer"], (
+        "nothing to train"
+    )
     assert found[0][3] == str(tmp_path / "text") and option(found[1], "--path") == "x.pt"
     assert option(found[1], "--gen-output") == str(tmp_path / "out" / "valid")
 
 
 @pytest.mark.parametrize("name", ["from_sentence_model", "few_documents"])
 def test_one_update_that_changes_nothing_saves_the_start(name, capsys):
-    before = next(words for words in commands(capsys, name, "ted", "--gpus", 0) if "--no-save-optimizer-state" in words)
-    assert (option(before, "--lr"), option(before, "--max-update")) == ("0", "1") and "--warmup-init-lr" not in before
+    before = next(
+        words
+        for words in commands(capsys, name, "ted", "--gpus", 0)
+        if "--no-save-optimizer-state" in words
+    )
+    assert (option(before, "--lr"), option(before, "--max-update")) == (
+        "0",
+        "1",
+    ) and "--warmup-init-lr" not in before
     assert before_training({"lr": 1, "dropout": 0.1})["dropout"] == 0.1
 
 
 def test_an_update_has_as_many_batches_on_any_number_of_devices():
-    for wanted, own, present in ((a, b, c) for a in range(1, 9) for b in (1, 2, 3) for c in range(11)):
+    for wanted, own, present in (
+        (a, b, c) for a in range(1, 9) for b in (1, 2, 3) for c in range(11)
+    ):
         options = device_options({"update-freq": own}, wanted, present)
         devices = options.get("distributed-world-size", 1)
         assert devices <= max(1, min(wanted, present))
@@ -99,8 +130,24 @@ def test_an_update_has_as_many_batches_on_any_number_of_devices():
 
 
 def test_to_arguments():
-    options = {"lr": "5e-4", "fp16": True, "cpu": False, "betas": "(0.9, 0.98)", "many": [1, 2], "none": None}
-    assert to_arguments(options) == ["--lr", "5e-4", "--fp16", "--betas", "(0.9, 0.98)", "--many", "1", "2"]
+    options = {
+        "lr": "5e-4",
+        "fp16": True,
+        "cpu": False,
+        "betas": "(0.9, 0.98)",
+        "many": [1, 2],
+        "none": None,
+    }
+    assert to_arguments(options) == [
+        "--lr",
+        "5e-4",
+        "--fp16",
+        "--betas",
+        "(0.9, 0.98)",
+        "--many",
+        "1",
+        "2",
+    ]
     # YAML reads these as true and false; an option that is false would be left out, and so be on.
     assert to_arguments({"marks-loss": False, "sentence-rule": True}) == [
         "--marks-loss",
@@ -118,9 +165,18 @@ def test_a_stage_is_run_once(tmp_path, capfdbinary):
     read.write_text("one")
     assert run_stage("train", command, tmp_path / "run", [read], again=False)
     record = read_json(tmp_path / "run" / "train.json")
-    assert record["done"] and record["command"] == command and record["versions"]["torch"] and record["seconds"] >= 0
+    assert (
+        record["done"]
+        and record["command"] == command
+        and record["versions"]["torch"]
+        and record["seconds"] >= 0
+    )
     log = tmp_path / "run" / "train.log"
-    assert "loss 1\n" in log.read_text() and "trouble" in log.read_text() and b"loss 1" in capfdbinary.readouterr().out
+    assert (
+        "loss 1\n" in log.read_text()
+        and "trouble" in log.read_text()
+        and b"loss 1" in capfdbinary.readouterr().out
+    )
     assert not run_stage("train", command, tmp_path / "run", [read], again=False)
     with pytest.raises(UserError, match=r"other settings .*--faster.*--again"):
         run_stage("train", [*command, "--faster"], tmp_path / "run", [read], again=False)
@@ -131,9 +187,17 @@ def test_a_stage_is_run_once(tmp_path, capfdbinary):
 
 
 def test_a_stage_that_failed_is_run_again(tmp_path):
-    """With the same settings: fairseq goes on from its last checkpoint. With others only if asked for."""
-    command = [sys.executable, "-c", f"raise SystemExit(0 if open({str(tmp_path / 'ok')!r}) else 1)"]
-    with pytest.raises(UserError, match="train stopped with exit status 1; its output is in .*train.log"):
+    """With the same settings: fairseq goes on from its last checkpoint. With others only if asked
+    for.
+    """
+    command = [
+        sys.executable,
+        "-c",
+        f"raise SystemExit(0 if open({str(tmp_path / 'ok')!r}) else 1)",
+    ]
+    with pytest.raises(
+        UserError, match="train stopped with exit status 1; its output is in .*train.log"
+    ):
         run_stage("train", command, tmp_path, [], again=False)
     with pytest.raises(UserError, match="other settings"):
         run_stage("train", [*command, "x"], tmp_path, [], again=False)
@@ -143,7 +207,10 @@ def test_a_stage_that_failed_is_run_again(tmp_path):
 
 def test_an_interruption_ends_the_program(tmp_path):
     log, pid = tmp_path / "log", tmp_path / "pid"
-    code = f"import os, time\nopen({str(pid)!r}, 'w').write(str(os.getpid()))\nprint('first')\ntime.sleep(60)"
+    code = (
+        f"import os, time\nopen({str(pid)!r}, "
+        "'w').write(str(os.getpid()))\nprint('first')\ntime.sleep(60)"
+    )
 
     def interrupt() -> None:
         while "\nfirst" not in (log.read_text() if log.exists() else ""):
@@ -188,4 +255,7 @@ def test_all_recipes_are_listed(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     output = capsys.readouterr().out
-    assert all(f"  {name} " in output and load_recipe(name).description in output for name in recipe_names())
+    assert all(
+        f"  {name} " in output and load_recipe(name).description in output
+        for name in recipe_names()
+    )

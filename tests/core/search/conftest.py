@@ -31,7 +31,11 @@ class Translator:
     def sentences(self, hypothesis):
         """The words of each sentence; asserts that the document is well formed."""
         d, tokens = self.dictionary, hypothesis["tokens"].tolist()
-        assert tokens[-1] == d.index("[de]") and d.pad() not in tokens and d.index("<mask>") not in tokens
+        assert (
+            tokens[-1] == d.index("[de]")
+            and d.pad() not in tokens
+            and d.index("<mask>") not in tokens
+        )
         opened = [i for i, token in enumerate(tokens) if token == d.bos()]
         closed = [i for i, token in enumerate(tokens) if token == d.eos()]
         assert opened == [i + 1 for i in closed[:-1]] and closed[-1] == len(tokens) - 2
@@ -62,5 +66,7 @@ def documents(dictionary):
 
 @pytest.fixture
 def two_words():
-    """w0 and w1, and enough languages that a beam may be wider than the number of all hypotheses."""
+    """w0 and w1, and enough languages that a beam may be wider than the number of all
+    hypotheses.
+    """
     return tiny_dictionary(2, ("en", "de", *(f"x{i}" for i in range(180))))

@@ -10,7 +10,11 @@ from fairseq.data import Dictionary
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.model import DocumentModel
-from gtransformer.models.transformer import InstanceTransformerModel, LstTransformerConfig, LstTransformerModel
+from gtransformer.models.transformer import (
+    InstanceTransformerModel,
+    LstTransformerConfig,
+    LstTransformerModel,
+)
 from gtransformer.models.window import WindowTransformerConfig, WindowTransformerModel
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach, in_reading_order
@@ -26,7 +30,10 @@ class LastSentences(Scope):
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
         tags = [(side.doc.astype("int64") << 32) + side.tag for side in (keys, queries)]
-        first, end = tags[0].searchsorted(tags[1] - self.before, "left"), tags[0].searchsorted(tags[1], "right")
+        first, end = (
+            tags[0].searchsorted(tags[1] - self.before, "left"),
+            tags[0].searchsorted(tags[1], "right"),
+        )
         return in_reading_order(queries, keys, first, end, causal)
 
 
@@ -36,21 +43,31 @@ class LastSentencesModel(InstanceTransformerModel):
     @classmethod
     def decoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
         own = AttentionBlock("self_attn", ((LastSentences(1), LastSentences(2)),))
-        return [(own, AttentionBlock("encoder_attn", ((ByDocument(),),), memory="source"))] * cfg.decoder_layers
+        return [
+            (own, AttentionBlock("encoder_attn", ((ByDocument(),),), memory="source"))
+        ] * cfg.decoder_layers
 
 
 def windows(**options) -> Callable[[Dictionary], DocumentModel]:
     """Makes the system with window attention."""
     settings = {"window": 3, "length_ratio": 1.3, **options}
-    return lambda dictionary: drawn(dictionary, WindowTransformerModel, WindowTransformerConfig, **settings)
+    return lambda dictionary: drawn(
+        dictionary, WindowTransformerModel, WindowTransformerConfig, **settings
+    )
 
 
 SYSTEMS: dict[str, Callable[[Dictionary], DocumentModel]] = {
     "gtransformer": lambda dictionary: tiny_model(dictionary).double(),
-    "gtransformer by sentence": lambda dictionary: tiny_model(dictionary, positions="sentence").double(),
-    "gtransformer with SSRU": lambda dictionary: tiny_model(dictionary, decoder_unit="ssru").double(),
+    "gtransformer by sentence": lambda dictionary: tiny_model(
+        dictionary, positions="sentence"
+    ).double(),
+    "gtransformer with SSRU": lambda dictionary: tiny_model(
+        dictionary, decoder_unit="ssru"
+    ).double(),
     "doc_transformer": lambda dictionary: drawn(dictionary, InstanceTransformerModel),
-    "lst_transformer": lambda dictionary: drawn(dictionary, LstTransformerModel, LstTransformerConfig),
+    "lst_transformer": lambda dictionary: drawn(
+        dictionary, LstTransformerModel, LstTransformerConfig
+    ),
     "lst_transformer by sentence": lambda dictionary: drawn(
         dictionary, LstTransformerModel, LstTransformerConfig, translation_locality=True
     ),

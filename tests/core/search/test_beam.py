@@ -1,4 +1,6 @@
-"""Beam search against the one written out, with documents that enter, leave and wait; with and without the rule."""
+"""Beam search against the one written out, with documents that enter, leave and wait; with and
+without the rule.
+"""
 
 import random
 
@@ -34,7 +36,9 @@ OPTIONS = {
 
 def both_ways(dictionary, models, batch, options, **task):
     """The search, all documents together, against the one written out, one after the other."""
-    translate = Translator(dictionary, models, task, **{"max_len_a": 1.2, "max_len_b": 2, **options})
+    translate = Translator(
+        dictionary, models, task, **{"max_len_a": 1.2, "max_len_b": 2, **options}
+    )
     found = translate(batch)
     for document, hypotheses in zip(batch, found, strict=True):
         limits = limits_of(translate.generator, document)
@@ -44,7 +48,9 @@ def both_ways(dictionary, models, batch, options, **task):
 
 @torch.no_grad()
 @pytest.mark.parametrize("rule", ["on", "off"])
-@pytest.mark.parametrize(("mode", "name"), [*((mode, "beam") for mode in MODELS), *(("combined", o) for o in OPTIONS)])
+@pytest.mark.parametrize(
+    ("mode", "name"), [*((mode, "beam") for mode in MODELS), *(("combined", o) for o in OPTIONS)]
+)
 def test_finds_what_the_search_written_out_finds(dictionary, documents, mode, name, rule):
     draw = random.Random(f"{mode} {name}")  # every pair has its own documents
     model = tiny_model(dictionary, draw.randrange(100), **MODELS[mode]).double()
@@ -57,8 +63,16 @@ def test_finds_what_the_search_written_out_finds(dictionary, documents, mode, na
 
 @torch.no_grad()
 def test_an_ensemble(dictionary, documents):
-    models = [tiny_model(dictionary, seed, **options).double() for seed, options in enumerate(MODELS.values())][:2]
-    both_ways(dictionary, models, documents(random.Random(12), [[3, 2], [1], [4, 4, 1]]), {"beam": 4, "unkpen": 0.5})
+    models = [
+        tiny_model(dictionary, seed, **options).double()
+        for seed, options in enumerate(MODELS.values())
+    ][:2]
+    both_ways(
+        dictionary,
+        models,
+        documents(random.Random(12), [[3, 2], [1], [4, 4, 1]]),
+        {"beam": 4, "unkpen": 0.5},
+    )
 
 
 @torch.no_grad()
@@ -67,14 +81,19 @@ def test_fewer_hypotheses_than_beams(two_words):
     draw = random.Random(4)
     batch = [random_document(draw, two_words, lengths) for lengths in ([1], [3, 3, 2], [0])]
     _, found = both_ways(
-        two_words, [tiny_model(two_words).double()], batch, {"beam": 8, "max_len_a": 1, "max_len_b": 0}
+        two_words,
+        [tiny_model(two_words).double()],
+        batch,
+        {"beam": 8, "max_len_a": 1, "max_len_b": 0},
     )
     assert [len(nbest) for nbest in found] == [3, 8, 1]
 
 
 @torch.no_grad()
 def test_long_documents(dictionary, documents):
-    """Sentences longer than the first capacity of the caches, and hundreds of tokens behind the trunk."""
+    """Sentences longer than the first capacity of the caches, and hundreds of tokens behind the
+    trunk.
+    """
     draw = random.Random(13)
     batch = documents(draw, [[90], random_lengths(draw, 20, 9), [3], [2, 70, 2], [1], [100, 1]])
     options = {"beam": 2, "max_len_a": 1, "max_len_b": 0, "min_len": 1 << 20}
@@ -83,7 +102,9 @@ def test_long_documents(dictionary, documents):
 
 def test_finished_documents_leave_the_batch(dictionary, documents, monkeypatch):
     sizes, step = [], BeamSearch._step
-    monkeypatch.setattr(BeamSearch, "_step", lambda self: (sizes.append(len(self.active)), step(self)))
+    monkeypatch.setattr(
+        BeamSearch, "_step", lambda self: (sizes.append(len(self.active)), step(self))
+    )
     batch = documents(random.Random(14), [[n] for n in (9, 1, 1, 1, 2)])
     Translator(dictionary, [tiny_model(dictionary)], beam=2, max_len_a=1, max_len_b=10)(batch)
     assert sizes[0] == 5 and sizes[-1] == 1

@@ -12,11 +12,16 @@ from tests.support import random_document, tiny_model
 
 pytestmark = pytest.mark.slow
 
-MODELS = {"combined": {}, "group": {"encoder_ctxlayers": 0, "decoder_ctxlayers": 0, "cross_ctxlayers": 0}}
+MODELS = {
+    "combined": {},
+    "group": {"encoder_ctxlayers": 0, "decoder_ctxlayers": 0, "cross_ctxlayers": 0},
+}
 
 
 def enumerate_hypotheses(dictionary, sentences, limit, min_len):
-    """Every document that the constraint allows, as the decoder reads it: without the language symbol at its end."""
+    """Every document that the constraint allows, as the decoder reads it: without the language
+    symbol at its end.
+    """
     words = word_indices(dictionary)
     one = [
         [dictionary.bos(), *body, dictionary.eos()]
@@ -27,7 +32,9 @@ def enumerate_hypotheses(dictionary, sentences, limit, min_len):
 
 
 def best_by_enumeration(model, dictionary, document, sentences, limit, min_len, lenpen):
-    """(tokens, normalised score) of the best and the second best: <s> and the language symbol cost nothing."""
+    """(tokens, normalised score) of the best and the second best: <s> and the language symbol cost
+    nothing.
+    """
     language = dictionary.index("[de]")
     scored = []
     hypotheses = enumerate_hypotheses(dictionary, sentences, limit, min_len)
@@ -50,7 +57,9 @@ def test_wide_beam_finds_the_best_of_all(two_words, mode, lenpen, min_len):
         model = tiny_model(two_words, seed, **MODELS[mode]).double()
         document = random_document(random.Random(seed), two_words, [2, 1])
         expected = best_by_enumeration(model, two_words, document, 2, 2, min_len, lenpen)
-        translate = Translator(two_words, [model], beam=170, max_len_a=0, max_len_b=2, min_len=min_len, lenpen=lenpen)
+        translate = Translator(
+            two_words, [model], beam=170, max_len_a=0, max_len_b=2, min_len=min_len, lenpen=lenpen
+        )
         ((*found,),) = translate([document])
         assert len(found) == len(expected)  # 144 or 169 hypotheses, every one of them
         for hypothesis, (score, tokens) in list(zip(found, expected, strict=True))[:5]:

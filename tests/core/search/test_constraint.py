@@ -15,11 +15,15 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("name", SYSTEMS)
 @torch.no_grad()
 def test_the_sentence_rule_is_an_option(dictionary, documents, name):
-    """On and off for every system, whatever its mode; auto is on for those that are not --doc-mode full."""
+    """On and off for every system, whatever its mode; auto is on for those that are not --doc-mode
+    full.
+    """
     batch, found = documents(random.Random(9), [[2, 3, 1], [4], [1, 1, 1, 1]]), {}
     model = SYSTEMS[name](dictionary)
     for rule in ("auto", "on", "off"):
-        translate = Translator(dictionary, [model], {"sentence_rule": rule}, beam=3, max_len_a=1, max_len_b=3)
+        translate = Translator(
+            dictionary, [model], {"sentence_rule": rule}, beam=3, max_len_a=1, max_len_b=3
+        )
         assert (translate.generator.free) == (rule == "off")
         found[rule] = [best["tokens"].tolist() for best, *_ in translate(batch)]
         assert all(tokens[-1] == dictionary.index("[de]") for tokens in found[rule])

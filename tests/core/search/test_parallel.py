@@ -1,4 +1,6 @@
-"""All sentences of a document at a time: greedy search equals that over the document, token by token."""
+"""All sentences of a document at a time: greedy search equals that over the document, token by
+token.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,12 @@ from tests.support import tiny_model
 
 SHAPES = [[3, 1, 4, 2, 5], [2], [1, 6, 2], [4, 0, 3, 3], [2] * 7]
 LIMITS = {"max_len_a": 1.2, "max_len_b": 2}
-GROUP = {"encoder_ctxlayers": 2, "decoder_ctxlayers": 0, "cross_ctxlayers": 0, "positions": "sentence"}
+GROUP = {
+    "encoder_ctxlayers": 2,
+    "decoder_ctxlayers": 0,
+    "cross_ctxlayers": 0,
+    "positions": "sentence",
+}
 ALONE = {
     "group attention": {**GROUP, "encoder_ctxlayers": 0},
     "global in the encoder": GROUP,
@@ -47,8 +54,12 @@ def at_once(dictionary, models, batch, **options):
 def searches(monkeypatch):
     """For each search the number of hypotheses' groups at each of its steps."""
     found, begin, step = [], BeamSearch.__init__, BeamSearch._step
-    monkeypatch.setattr(BeamSearch, "__init__", lambda self, *a, **k: (found.append([]), begin(self, *a, **k))[1])
-    monkeypatch.setattr(BeamSearch, "_step", lambda self: (found[-1].append(len(self.active)), step(self))[1])
+    monkeypatch.setattr(
+        BeamSearch, "__init__", lambda self, *a, **k: (found.append([]), begin(self, *a, **k))[1]
+    )
+    monkeypatch.setattr(
+        BeamSearch, "_step", lambda self: (found[-1].append(len(self.active)), step(self))[1]
+    )
     return found
 
 
@@ -56,7 +67,9 @@ def searches(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_greedy_equals_the_document_in_order(dictionary, documents, name):
-    """Systems with context on the target side: drafts, passes over them, and searches again, until nothing changes."""
+    """Systems with context on the target side: drafts, passes over them, and searches again, until
+    nothing changes.
+    """
     model, draw = SYSTEMS[name](dictionary), random.Random(41)
     for _ in range(3):
         batch = documents(draw, SHAPES)
@@ -66,7 +79,10 @@ def test_greedy_equals_the_document_in_order(dictionary, documents, name):
 
 def strong_model(dictionary, draw: random.Random):
     """A model whose global attention is 4 to 12 times as strong, so that drafts are often wrong."""
-    options = {"target_prefix": draw.choice([None, "w3"]), "positions": draw.choice(["document", "sentence"])}
+    options = {
+        "target_prefix": draw.choice([None, "w3"]),
+        "positions": draw.choice(["document", "sentence"]),
+    }
     model = tiny_model(dictionary, draw.randrange(10**6), **options).double()
     factor = draw.uniform(4, 12)
     for name, parameter in model.named_parameters():
@@ -78,21 +94,31 @@ def strong_model(dictionary, draw: random.Random):
 @torch.no_grad()
 @pytest.mark.parametrize("seed", range(20))
 def test_greedy_equals_the_order_where_sentences_depend_on_each_other(dictionary, documents, seed):
-    """200 documents with ``<unk>`` and empty sentences, limits that cut, a word that each sentence begins with; some
-    with penalties and by an ensemble.
+    """200 documents with ``<unk>`` and empty sentences, limits that cut, a word that each sentence
+    begins with; some with penalties and by an ensemble.
     """
     draw = random.Random(seed)
     models = [strong_model(dictionary, draw)]
     if seed % 4 == 0:
-        models.append(tiny_model(dictionary, seed, target_prefix=models[0].cfg.target_prefix).double())
+        models.append(
+            tiny_model(dictionary, seed, target_prefix=models[0].cfg.target_prefix).double()
+        )
     shapes = [[draw.randint(0, 5) for _ in range(draw.randint(2, 7))] for _ in range(10)]
     batch = documents(draw, shapes)
     words = set(batch[0]) - {dictionary.bos(), dictionary.eos()}
     unknown = set(draw.sample(sorted(words), min(2, len(words))))
-    batch = [[dictionary.unk() if token in unknown else token for token in document] for document in batch]
+    batch = [
+        [dictionary.unk() if token in unknown else token for token in document]
+        for document in batch
+    ]
     options = {"beam": 1, "max_len_a": draw.choice([0, 1.5]), "max_len_b": draw.randint(1, 4)}
     options |= draw.choice(
-        [{"min_len": 3}, {"unkpen": 0.5}, {"lenpen": 0.3, "temperature": 1.7}, {"unnormalized": True}]
+        [
+            {"min_len": 3},
+            {"unkpen": 0.5},
+            {"lenpen": 0.3, "temperature": 1.7},
+            {"unnormalized": True},
+        ]
     )
     expected = Translator(dictionary, models, {"sentence_rule": "on"}, **options)(batch)
     assert_same(at_once(dictionary, models, batch, **options), expected)
@@ -102,8 +128,13 @@ def test_greedy_equals_the_order_where_sentences_depend_on_each_other(dictionary
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALONE)
 def test_independent_sentences(dictionary, documents, searches, name):
-    """Greedy search, which needs no option here, against a plain loop over the full pass; one search is enough."""
-    model, batch = tiny_model(dictionary, 3, **ALONE[name]).double(), documents(random.Random(43), SHAPES)
+    """Greedy search, which needs no option here, against a plain loop over the full pass; one
+    search is enough.
+    """
+    model, batch = (
+        tiny_model(dictionary, 3, **ALONE[name]).double(),
+        documents(random.Random(43), SHAPES),
+    )
     translate = Translator(dictionary, [model], beam=1, **LIMITS)
     plain = translate(batch)
     assert len(searches) == 1 and searches[0][0] == sum(map(len, SHAPES))
@@ -115,7 +146,9 @@ def test_independent_sentences(dictionary, documents, searches, name):
 
 @torch.no_grad()
 def test_what_depends_on_other_sentences(dictionary, documents, searches):
-    """Positions of the document, or global attention of the decoder: greedy search goes through it in order."""
+    """Positions of the document, or global attention of the decoder: greedy search goes through it
+    in order.
+    """
     batch = documents(random.Random(44), SHAPES)
     for options in ({**GROUP, "positions": "document"}, {**GROUP, "decoder_ctxlayers": 1}):
         searches.clear()
@@ -127,7 +160,9 @@ def test_what_depends_on_other_sentences(dictionary, documents, searches):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_beams_after_a_greedy_translation(dictionary, documents, monkeypatch, name):
-    """With enough drafts a sentence is what a search of its own finds after the greedy translation before it."""
+    """With enough drafts a sentence is what a search of its own finds after the greedy translation
+    before it.
+    """
     monkeypatch.setattr(parallel, "DRAFTS", 100)
     model, shapes = SYSTEMS[name](dictionary), [[3, 1, 2], [2], [1, 4]]
     batch = documents(random.Random(46), shapes)
@@ -137,7 +172,9 @@ def test_beams_after_a_greedy_translation(dictionary, documents, monkeypatch, na
     for document, (context,), (one,) in zip(batch, greedily, found, strict=True):
         limits, before = limits_of(translate.generator, document), []
         tokens, scores = [], []
-        for number, sentence in enumerate(sentences_of(dictionary, [dictionary.bos(), *context["tokens"].tolist()])):
+        for number, sentence in enumerate(
+            sentences_of(dictionary, [dictionary.bos(), *context["tokens"].tolist()])
+        ):
             best = beam_search(translate.generator, document, limits[: number + 1], before)[0]
             tokens += [dictionary.bos(), *best[1][:-1]]
             scores += [0.0, *best[2][:-1]]
@@ -148,7 +185,9 @@ def test_beams_after_a_greedy_translation(dictionary, documents, monkeypatch, na
 
 @torch.no_grad()
 def test_drafts_within_learned_positions(dictionary, documents):
-    """A source longer than its translation may be: a draft begins no later than its sentence then fits."""
+    """A source longer than its translation may be: a draft begins no later than its sentence then
+    fits.
+    """
     sizes = {"max_source_positions": 64, "max_target_positions": 24, "decoder_learned_pos": True}
     model = tiny_model(dictionary, 1, encoder_learned_pos=True, **sizes).double()
     batch = documents(random.Random(48), [[8, 8, 8, 8], [1, 2]])

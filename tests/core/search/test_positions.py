@@ -38,14 +38,26 @@ def test_too_many_sentences():
 @pytest.mark.parametrize(("source", "target"), [(30, 24), (20, 40), (1_000_000, 25)])
 def test_the_longest_source_fits_whatever_its_sentences_are(dictionary, source, target):
     """Of one word each, so that the translation has the most marks; and of one long sentence."""
-    positions = {"max_source_positions": source, "max_target_positions": target, "share_all_embeddings": False}
-    model = tiny_model(dictionary, encoder_learned_pos=source < 1000, decoder_learned_pos=True, **positions)
+    positions = {
+        "max_source_positions": source,
+        "max_target_positions": target,
+        "share_all_embeddings": False,
+    }
+    model = tiny_model(
+        dictionary, encoder_learned_pos=source < 1000, decoder_learned_pos=True, **positions
+    )
     longest = longest_source(model)
     assert longest == min(source, target)
-    generator = tiny_task(dictionary).build_generator([model], Namespace(beam=2, max_len_a=2.0, max_len_b=30))
+    generator = tiny_task(dictionary).build_generator(
+        [model], Namespace(beam=2, max_len_a=2.0, max_len_b=30)
+    )
     for lengths in ([1] * (longest // 3), [longest - 2]):
-        tokens = pad_batch([random_document(random.Random(1), dictionary, lengths)], dictionary.pad(), left=True)
-        best = generator.generate([model], {"net_input": {"src_tokens": tokens, "src_lengths": None}})[0][0]["tokens"]
+        tokens = pad_batch(
+            [random_document(random.Random(1), dictionary, lengths)], dictionary.pad(), left=True
+        )
+        best = generator.generate(
+            [model], {"net_input": {"src_tokens": tokens, "src_lengths": None}}
+        )[0][0]["tokens"]
         assert best.eq(dictionary.eos()).sum() == len(lengths) and len(best) <= target
 
 

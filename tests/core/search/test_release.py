@@ -1,4 +1,6 @@
-"""A trained model of the authors' release and its search: the same translations, at the same scores."""
+"""A trained model of the authors' release and its search: the same translations, at the same
+scores.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def release():
     task = tiny_task(dictionary)
     model = GTransformerModel.build(GTransformerConfig(**known), dictionary, dictionary).eval()
     with np.load(HERE / "state.npz") as state:
-        model.load_state_dict({name: torch.from_numpy(state[name]) for name in state.files}, strict=True)
+        model.load_state_dict(
+            {name: torch.from_numpy(state[name]) for name in state.files}, strict=True
+        )
     return SimpleNamespace(dictionary=dictionary, task=task, model=model)
 
 
@@ -62,13 +66,17 @@ def test_nbest_lists_are_the_releases(release, expected):
         for ours, theirs in zip(found, entry["nbest"], strict=True):
             *words, language = (release.dictionary[token] for token in ours["tokens"].tolist())
             assert (words, language) == (theirs["tokens"], "[de]")
-            assert float(ours["score"]) / math.log(2) == pytest.approx(theirs["score_bits_per_token"], rel=TOLERANCE)
+            assert float(ours["score"]) / math.log(2) == pytest.approx(
+                theirs["score_bits_per_token"], rel=TOLERANCE
+            )
             bits = [score / math.log(2) for score in ours["positional_scores"].tolist()]
             assert bits == pytest.approx(theirs["positional_scores_bits"], abs=1e-4)
 
 
 def test_sinusoidal_positions_do_not_shorten_translations(release, dictionary):
-    """The release's checkpoints say --max-target-positions 1024; documents may come out longer all the same."""
+    """The release's checkpoints say --max-target-positions 1024; documents may come out longer all
+    the same.
+    """
     assert release.model.decoder.max_positions() == 1024
     model = tiny_model(dictionary, max_source_positions=20, max_target_positions=20)
     translate = Translator(dictionary, [model], beam=1, max_len_a=0, max_len_b=3, min_len=3)

@@ -32,12 +32,16 @@ def test_words_follow_the_distribution(topk):
     state = SimpleNamespace(vocabulary=6, logits=lambda x: x.clone())
     rule, nowhere = FreeText(0, 1, 2, torch.tensor([5]), 1), np.zeros(20_000, dtype=bool)
     scoring, random = Scoring(1, unk=5, sampling=topk), torch.Generator().manual_seed(3)
-    values, index = best_words(rule, scoring, [state], [lprobs.repeat(20_000, 1)], nowhere, nowhere, random)
+    values, index = best_words(
+        rule, scoring, [state], [lprobs.repeat(20_000, 1)], nowhere, nowhere, random
+    )
     np.testing.assert_allclose(values, lprobs.numpy()[index], rtol=1e-6)
     counts = np.bincount(index.squeeze(1), minlength=6)
     assert counts[len(wanted) :].sum() == 0
     expected = 20_000 * wanted
-    assert ((counts[: len(wanted)] - expected) ** 2 / expected).sum() < 18.5  # 4 degrees of freedom: one in a thousand
+    assert (
+        (counts[: len(wanted)] - expected) ** 2 / expected
+    ).sum() < 18.5  # 4 degrees of freedom: one in a thousand
 
 
 @torch.no_grad()
@@ -46,7 +50,10 @@ def test_the_seed(dictionary, documents):
     model = tiny_model(dictionary).double()
     batch = documents(random.Random(2), SHAPES) * 2
     found, again, other = (
-        [hypothesis["tokens"].tolist() for (hypothesis,) in sampler(dictionary, [model], seed)(batch)]
+        [
+            hypothesis["tokens"].tolist()
+            for (hypothesis,) in sampler(dictionary, [model], seed)(batch)
+        ]
         for seed in (1, 1, 2)
     )
     assert found == again != other
@@ -60,10 +67,16 @@ def test_sentences_and_limits_are_kept_and_scores_are_the_models(dictionary, doc
     translate = sampler(dictionary, [model], max_len_b=1)
     for source, shape, (hypothesis,) in zip(batch, SHAPES, translate(batch), strict=True):
         sentences = translate.sentences(hypothesis)
-        assert all(1 <= len(words) <= most + 1 for words, most in zip(sentences, shape, strict=True))
+        assert all(
+            1 <= len(words) <= most + 1 for words, most in zip(sentences, shape, strict=True)
+        )
         target = hypothesis["tokens"]
         read = [dictionary.bos(), *target[:-1].tolist()]
-        lprobs = log_probabilities(model, source, [read])[0].gather(1, target.unsqueeze(1)).squeeze(1)
+        lprobs = (
+            log_probabilities(model, source, [read])[0].gather(1, target.unsqueeze(1)).squeeze(1)
+        )
         chosen = target.ne(dictionary.bos()) & target.ne(dictionary.index("[de]"))
         expected = lprobs.where(chosen, torch.zeros(()).double())
-        torch.testing.assert_close(hypothesis["positional_scores"].double(), expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(
+            hypothesis["positional_scores"].double(), expected, atol=1e-5, rtol=1e-5
+        )

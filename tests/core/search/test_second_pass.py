@@ -1,4 +1,6 @@
-"""Batches translated together, through the task: against a beam search spelled out in NumPy; what changes nothing."""
+"""Batches translated together, through the task: against a beam search spelled out in NumPy; what
+changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,16 @@ pytestmark = pytest.mark.slow
 SEARCH = {"beam": 3, "max_len_a": 0, "max_len_b": 4, "lenpen": 0.7}
 SYSTEMS = {
     "C": (DocFlatModel, DocFlatConfig, {}),
-    "I": (DocFlatModel, DocFlatConfig, {"context_gate": "identity", "batch_attention_in": "decoder"}),
-    "D": (DocFlatModel, DocFlatConfig, {"context_gate": "discrete", "encoder_normalize_before": True}),
+    "I": (
+        DocFlatModel,
+        DocFlatConfig,
+        {"context_gate": "identity", "batch_attention_in": "decoder"},
+    ),
+    "D": (
+        DocFlatModel,
+        DocFlatConfig,
+        {"context_gate": "discrete", "encoder_normalize_before": True},
+    ),
     "none": (DocFlatModel, DocFlatConfig, {"batch_attention_in": "none"}),
     "MBE": (MbeModel, MbeConfig, {}),
 }
@@ -35,8 +45,12 @@ def system(dictionary, name: str, **more):
     return made(dictionary, kind, config, **options, **more)
 
 
-def translated(dictionary, models, batch: Batch, part=slice(None), left=True, extra=0, **options) -> list[list[dict]]:
-    """All hypotheses of every sentence of a batch, or of a part of it that is a batch of its own."""
+def translated(
+    dictionary, models, batch: Batch, part=slice(None), left=True, extra=0, **options
+) -> list[list[dict]]:
+    """All hypotheses of every sentence of a batch, or of a part of it that is a batch of its
+    own.
+    """
     task = tiny_task(dictionary, langs="en,de")
     contexts = [torch.tensor(one, dtype=torch.int64) for one in contexts_of(batch)[part]]
     generator = task_generator(task, models, Namespace(**{**SEARCH, **options}))
@@ -45,7 +59,10 @@ def translated(dictionary, models, batch: Batch, part=slice(None), left=True, ex
     inputs = {"src_tokens": source, "src_lengths": source.ne(dictionary.pad()).sum(dim=1)}
     if any(needs_of(model).numbers for model in models):
         inputs["first_sentence"] = torch.tensor(batch.first[part])
-    device, sample = next(models[0].parameters()).device, {"id": torch.arange(len(source)), "net_input": inputs}
+    device, sample = (
+        next(models[0].parameters()).device,
+        {"id": torch.arange(len(source)), "net_input": inputs},
+    )
     sample = apply_to_sample(lambda one: one.to(device), sample)
     return task.inference_step(generator, models, sample)
 
@@ -60,21 +77,35 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
 
 
 class SpelledOut:
-    """Beam search over the sentences of a batch, side by side; at most 4 words each, one at least."""
+    """Beam search over the sentences of a batch, side by side; at most 4 words each, one at
+    least.
+    """
 
     def __init__(self, steps: BatchSteps, dictionary, beam: int, lenpen: float):
         self.steps, self.beam, self.lenpen = steps, beam, lenpen
-        self.bos, self.eos, self.language = dictionary.bos(), dictionary.eos(), dictionary.index("[de]")
-        self.words = [i for i in range(len(dictionary)) if dictionary[i].startswith("w") or i == dictionary.unk()]
+        self.bos, self.eos, self.language = (
+            dictionary.bos(),
+            dictionary.eos(),
+            dictionary.index("[de]"),
+        )
+        self.words = [
+            i
+            for i in range(len(dictionary))
+            if dictionary[i].startswith("w") or i == dictionary.unk()
+        ]
         count = len(steps.sources)
-        self.rows = {s: [(Hypothesis(), self.bos)] for s in range(count)}  # what goes on, and its newest token
+        self.rows = {
+            s: [(Hypothesis(), self.bos)] for s in range(count)
+        }  # what goes on, and its newest token
         self.ended: dict[int, list[tuple[float, list[int]]]] = {s: [] for s in range(count)}
         self.held: dict[int, list[int]] = {}
 
     def run(self) -> list[list[tuple[float, list[int]]]]:
         """Score and tokens of the hypotheses of every sentence, best first."""
         while self.rows:
-            self.held |= {s: [*rows[0][0].tokens, rows[0][1]] for s, rows in self.rows.items()}  # the best of this step
+            self.held |= {
+                s: [*rows[0][0].tokens, rows[0][1]] for s, rows in self.rows.items()
+            }  # the best of this step
             for s, candidates in {s: self.candidates(s) for s in self.rows}.items():
                 self.choose(s, candidates)
         return [sorted(self.ended[s], key=lambda one: -one[0]) for s in sorted(self.ended)]
@@ -109,7 +140,9 @@ class SpelledOut:
 @torch.no_grad()
 @pytest.mark.parametrize(("name", "beam"), [("C", 1), ("C", 3), ("I", 2)])
 def test_search_finds_what_it_is_defined_to_find(dictionary, name, beam):
-    """Of earlier sentences the best hypothesis of the step is read, and the translation when there is one."""
+    """Of earlier sentences the best hypothesis of the step is read, and the translation when there
+    is one.
+    """
     model, batch = system(dictionary, name), document(dictionary, sentences=4)
     expected = SpelledOut(steps_of(model, batch), dictionary, beam, SEARCH["lenpen"]).run()
     found = translated(dictionary, [model], batch, beam=beam)

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.slow
 
 SHAPES = [[3, 1, 4, 2, 5], [2], [1, 6, 2], [4, 0, 3, 3]]
 SEARCH = {"beam": 3, "max_len_a": 1.2, "max_len_b": 2}
-# Of SYSTEMS; that each begins after a forced prefix is tested in tests/core/models/test_forced_prefixes.py.
+# Of SYSTEMS; that each begins after a forced prefix is tested in
+# tests/core/models/test_forced_prefixes.py.
 WAYS = (
     "gtransformer",
     "gtransformer with SSRU",
@@ -30,7 +31,9 @@ WAYS = (
 )
 
 
-def window_by_window(generator, document: list[int], strategy: Strategy) -> tuple[float, list[int], list[float]]:
+def window_by_window(
+    generator, document: list[int], strategy: Strategy
+) -> tuple[float, list[int], list[float]]:
     """Score, tokens and their scores by a search written out; each window is encoded again."""
     dictionary, chosen, scores = generator.tgt_dict, [], []
     source = sentences_of(dictionary, document)
@@ -57,7 +60,9 @@ def window_by_window(generator, document: list[int], strategy: Strategy) -> tupl
 )
 @pytest.mark.parametrize("name", WAYS)
 def test_equals_the_search_written_out(dictionary, documents, name, strategy):
-    """Several documents at once, against window by window of each, encoded again, without caches."""
+    """Several documents at once, against window by window of each, encoded again, without
+    caches.
+    """
     model, batch = SYSTEMS[name](dictionary), documents(random.Random(31), SHAPES)
     translate = Translator(dictionary, [model], {"sentence_rule": "on"}, **SEARCH)
     generator = translate.generator
@@ -68,4 +73,7 @@ def test_equals_the_search_written_out(dictionary, documents, name, strategy):
 
 def test_several_hypotheses(dictionary):
     with pytest.raises(UserError, match="--strategy sequential makes one translation"):
-        SequentialGenerator(Translator(dictionary, [tiny_model(dictionary)], nbest=2).generator, Strategy(SEQUENTIAL))
+        SequentialGenerator(
+            Translator(dictionary, [tiny_model(dictionary)], nbest=2).generator,
+            Strategy(SEQUENTIAL),
+        )

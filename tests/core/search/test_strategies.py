@@ -12,13 +12,22 @@ from gtransformer.search.strategies import FULL, SEQUENTIAL, SLIDING, SentenceWi
     ("strategy", "expected"),
     [
         (Strategy(), [(0, 0, 0, 5)]),
-        (Strategy(SEQUENTIAL), [(0, 0, 0, 1), (0, 0, 1, 2), (0, 0, 2, 3), (0, 0, 3, 4), (0, 0, 4, 5)]),
-        (Strategy(SEQUENTIAL, context=2), [(0, 0, 0, 1), (0, 0, 1, 2), (0, 0, 2, 3), (1, 1, 3, 4), (2, 2, 4, 5)]),
+        (
+            Strategy(SEQUENTIAL),
+            [(0, 0, 0, 1), (0, 0, 1, 2), (0, 0, 2, 3), (0, 0, 3, 4), (0, 0, 4, 5)],
+        ),
+        (
+            Strategy(SEQUENTIAL, context=2),
+            [(0, 0, 0, 1), (0, 0, 1, 2), (0, 0, 2, 3), (1, 1, 3, 4), (2, 2, 4, 5)],
+        ),
         (
             Strategy(SEQUENTIAL, context=3, target_context=1),
             [(0, 0, 0, 1), (0, 0, 1, 2), (0, 1, 2, 3), (0, 2, 3, 4), (1, 3, 4, 5)],
         ),
-        (Strategy(SEQUENTIAL, tokens=9), [(0, 0, 0, 1), (0, 0, 1, 2), (1, 1, 2, 3), (2, 2, 3, 4), (2, 2, 4, 5)]),
+        (
+            Strategy(SEQUENTIAL, tokens=9),
+            [(0, 0, 0, 1), (0, 0, 1, 2), (1, 1, 2, 3), (2, 2, 3, 4), (2, 2, 4, 5)],
+        ),
         (Strategy(SLIDING, tokens=9), [(0, 0, 0, 2), (1, 1, 2, 3), (2, 2, 3, 5)]),
         (Strategy(SLIDING, tokens=6), [(0, 0, 0, 1), (1, 1, 1, 2), (2, 2, 2, 3), (3, 3, 3, 5)]),
         (Strategy(SLIDING, tokens=20), [(0, 0, 0, 5)]),
@@ -29,7 +38,9 @@ def test_by_hand(strategy, expected):
 
 
 def test_a_sentence_longer_than_a_window():
-    with pytest.raises(UserError, match="sentence 2 of document 4 has 8 source tokens .* --window-tokens 7: give 8"):
+    with pytest.raises(
+        UserError, match="sentence 2 of document 4 has 8 source tokens .* --window-tokens 7: give 8"
+    ):
         Strategy(SLIDING, tokens=7).check_sentence(8, 4, 2)
 
 
@@ -39,7 +50,10 @@ def test_a_sentence_longer_than_a_window():
         ({"kind": FULL, "tokens": 5}, "--window-tokens 5 has no effect with --strategy full"),
         ({"kind": FULL, "context": 2}, "--context-sentences 2 has no effect with --strategy full"),
         ({"kind": SLIDING}, "--strategy sliding needs --window-tokens W"),
-        ({"kind": SLIDING, "tokens": 9, "context": 2}, "--context-sentences 2 has no effect with --strategy sliding"),
+        (
+            {"kind": SLIDING, "tokens": 9, "context": 2},
+            "--context-sentences 2 has no effect with --strategy sliding",
+        ),
     ],
 )
 def test_values_that_cannot_be(options, message):

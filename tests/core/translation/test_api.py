@@ -12,7 +12,11 @@ from tests.saved_model import make_model
 
 pytestmark = pytest.mark.slow
 
-DOCUMENT = ["The old dog sleeps.", "Mary finds her book under two trees.", "The river sleeps near a house."]
+DOCUMENT = [
+    "The old dog sleeps.",
+    "Mary finds her book under two trees.",
+    "The river sleeps near a house.",
+]
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +28,9 @@ def test_instances_are_as_given_whatever_they_were_in_training(saved_model, tmp_
     """With options of training that stored instances refuse."""
     trained = ["--instances", "sliding", "--context-sentences", "1", "--batch-order", "document"]
     other = GTransformer.from_pretrained(make_model(tmp_path, *trained), device="cpu")
-    single = [[sentence] for sentence in DOCUMENT]  # how many stand together goes by the training's instances
+    single = [
+        [sentence] for sentence in DOCUMENT
+    ]  # how many stand together goes by the training's instances
     assert other.translate(single) == model.translate(single)
 
 
@@ -39,7 +45,9 @@ def test_documents_and_sentences(model):
 
 
 def test_context_is_used_and_a_blank_sentence_keeps_the_document_together(model):
-    """The same sentence comes out differently behind another; a blank one between them changes nothing."""
+    """The same sentence comes out differently behind another; a blank one between them changes
+    nothing.
+    """
     alone = [model.translate([sentence])[0] for sentence in DOCUMENT]
     assert alone[1:] != model.translate(DOCUMENT)[1:]
     together = model.translate(DOCUMENT[:2])
@@ -55,18 +63,30 @@ def test_strange_sentences_stay_in_their_places(model):
 
 
 def test_scores_are_the_models_log_probabilities(model):
-    """Each equals that of forced decoding through the plain forward pass; an independent computation."""
+    """Each equals that of forced decoding through the plain forward pass; an independent
+    computation.
+    """
     nbest = model.nbest([DOCUMENT], nbest=2, beam=3)[0]
     engine = model.engine
-    source = [engine.sides.indices(tokens, engine.source) for tokens in model.chain.encode(DOCUMENT)]
-    assert sum(len(sentence) + 2 for sentence in source) < model.directory.max_instance_tokens  # one instance
-    found = engine.translate([model.chain.encode(DOCUMENT)], model.options.changed(nbest=2, beam=3))[0]
+    source = [
+        engine.sides.indices(tokens, engine.source) for tokens in model.chain.encode(DOCUMENT)
+    ]
+    assert (
+        sum(len(sentence) + 2 for sentence in source) < model.directory.max_instance_tokens
+    )  # one instance
+    found = engine.translate(
+        [model.chain.encode(DOCUMENT)], model.options.changed(nbest=2, beam=3)
+    )[0]
     scorer = SentenceScorer(engine.model, engine.source, engine.target)
     for rank, hypothesis in enumerate(found):
-        target = [[engine.target.index(word) for word in text.split()] for text in hypothesis.sentences]
+        target = [
+            [engine.target.index(word) for word in text.split()] for text in hypothesis.sentences
+        ]
         expected = scorer.score([Request(source, target)])[0]
         assert [line[rank].score for line in nbest] == pytest.approx(expected, abs=1e-4)
-        length = sum(len(sentence) + 2 for sentence in target)  # without the first <s>, with the language symbol
+        length = sum(
+            len(sentence) + 2 for sentence in target
+        )  # without the first <s>, with the language symbol
         assert hypothesis.score == pytest.approx(sum(expected) / length, abs=1e-5)
     assert found[0].score > found[1].score
 
@@ -75,7 +95,9 @@ def test_long_documents_are_cut_by_source_length(model):
     """Translating a document equals translating each of its instances as a document of its own."""
     document = DOCUMENT * 7
     lengths = [len(tokens) for tokens in model.chain.encode(document)]
-    cuts = greedy([length + BOUNDARY_TOKENS for length in lengths], model.directory.max_instance_tokens)
+    cuts = greedy(
+        [length + BOUNDARY_TOKENS for length in lengths], model.directory.max_instance_tokens
+    )
     assert len(cuts) > 3
     parts = model.translate([document[first:last] for first, last in cuts])
     assert model.translate(document) == [text for part in parts for text in part]
@@ -96,12 +118,16 @@ def test_shapes_and_mistakes(model):
 
 
 def test_a_model_keeps_its_rule_of_sentences(model, tmp_path):
-    """That of its training, until a command says otherwise; with a strategy there is none but on."""
-    trained = GTransformer.from_pretrained(make_model(tmp_path, "--sentence-rule", "off"), device="cpu")
+    """That of its training, until a command says otherwise; with a strategy there is none but
+    on.
+    """
+    trained = GTransformer.from_pretrained(
+        make_model(tmp_path, "--sentence-rule", "off"), device="cpu"
+    )
     free = model.translate(DOCUMENT, sentence_rule="off")
-    assert trained.translate(DOCUMENT) == free != model.translate(DOCUMENT) and len(free) == len(DOCUMENT)
+    assert trained.translate(DOCUMENT) == free != model.translate(DOCUMENT) and len(free) == len(
+        DOCUMENT
+    )
     assert trained.translate(DOCUMENT, sentence_rule="on") == model.translate(DOCUMENT)
     way = {"strategy": "sequential", "context_sentences": 1}
     assert trained.translate(DOCUMENT, **way) == model.translate(DOCUMENT, **way)
-
-

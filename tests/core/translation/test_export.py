@@ -1,4 +1,6 @@
-"""Model directories: complete, self-contained, whole or not there, and refused where the parts do not fit."""
+"""Model directories: complete, self-contained, whole or not there, and refused where the parts do
+not fit.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,21 @@ TEXT = ["The old dog sleeps.", "Mary finds her book under two trees."]
 
 @pytest.fixture
 def parts(saved_model, tmp_path):
-    """A run's directory (checkpoints/, train.json) and its prepared corpus beside it, to be spoilt."""
+    """A run's directory (checkpoints/, train.json) and its prepared corpus beside it, to be
+    spoilt.
+    """
     shutil.copytree(saved_model.parent / "prepared", tmp_path / "prepared")
     run = tmp_path / "run"
     (run / "checkpoints").mkdir(parents=True)
     shutil.copy(saved_model.parent / "checkpoint.pt", run / "checkpoints" / "checkpoint_best.pt")
-    command = ["python", "-m", "fairseq_cli.train", str(tmp_path / "prepared" / "bin"), "--save-dir", str(run)]
+    command = [
+        "python",
+        "-m",
+        "fairseq_cli.train",
+        str(tmp_path / "prepared" / "bin"),
+        "--save-dir",
+        str(run),
+    ]
     (run / "train.json").write_text(json.dumps({"command": command}))
     return tmp_path
 
@@ -45,24 +56,48 @@ def failure(capsys, *arguments) -> str:
 
 @pytest.mark.parametrize("form", ["cfg", "args"])
 def test_a_run_becomes_a_directory_that_needs_nothing_else(parts, saved_model, form):
-    """Checkpoints of the authors' release and of fairseq 0.10 hold arguments in place of a configuration."""
-    output, checkpoint = parts / "deep" / "model", parts / "run" / "checkpoints" / "checkpoint_best.pt"
+    """Checkpoints of the authors' release and of fairseq 0.10 hold arguments in place of a
+    configuration.
+    """
+    output, checkpoint = (
+        parts / "deep" / "model",
+        parts / "run" / "checkpoints" / "checkpoint_best.pt",
+    )
     if form == "args":
-        torch.save(torch.load(checkpoint) | {"cfg": None, "args": training_arguments(parts / "prepared")}, checkpoint)
-    assert main([str(parts / "run"), str(output), "--beam", "2", "--max-len-a", "0", "--max-len-b", "3"]) == 0
+        torch.save(
+            torch.load(checkpoint) | {"cfg": None, "args": training_arguments(parts / "prepared")},
+            checkpoint,
+        )
+    assert (
+        main(
+            [str(parts / "run"), str(output), "--beam", "2", "--max-len-a", "0", "--max-len-b", "3"]
+        )
+        == 0
+    )
     expected = GTransformer.from_pretrained(saved_model, device="cpu").translate(TEXT)
     written, state = read_parameters(output), torch.load(checkpoint)["model"]
     assert written.keys() == state.keys()
     assert all(torch.equal(written[name], value) for name, value in state.items())
-    different = {value.data_ptr(): value.nbytes for value in state.values()}  # what is tied is written once
+    different = {
+        value.data_ptr(): value.nbytes for value in state.values()
+    }  # what is tied is written once
     assert (output / "model.safetensors").stat().st_size < sum(different.values()) + 50_000
     moved = parts / "elsewhere"
     output.rename(moved)
     for name in ("run", "prepared", "deep"):
         shutil.rmtree(parts / name)
     assert GTransformer.from_pretrained(moved, device="cpu").translate(TEXT) == expected
-    names = ["model.safetensors", "dict.en.txt", "dict.de.txt", "bpe.codes", "truecase.en", "truecase.de"]
-    assert sorted(path.name for path in moved.iterdir()) == sorted(["config.json", "manifest.json", *names])
+    names = [
+        "model.safetensors",
+        "dict.en.txt",
+        "dict.de.txt",
+        "bpe.codes",
+        "truecase.en",
+        "truecase.de",
+    ]
+    assert sorted(path.name for path in moved.iterdir()) == sorted(
+        ["config.json", "manifest.json", *names]
+    )
 
 
 def test_mistakes_leave_nothing_behind(parts, capsys):
@@ -82,13 +117,29 @@ def test_mistakes_leave_nothing_behind(parts, capsys):
 
 
 def test_learned_positions_have_an_end(parts, tmp_path, capsys):
-    """Instances stay within them, and a sentence that does not is cut in parts: a line out for each line in."""
+    """Instances stay within them, and a sentence that does not is cut in parts: a line out for each
+    line in.
+    """
     learned = ["--encoder-learned-pos", "--max-source-positions", "20"]
     checkpoint = make_checkpoint(parts / "prepared", parts / "learned.pt", *learned)
     search = ["--beam", "2", "--max-len-a", "0", "--max-len-b", "2"]
-    assert main([str(parts / "prepared"), str(parts / "model"), "--checkpoint", str(checkpoint), *search]) == 0
+    assert (
+        main(
+            [
+                str(parts / "prepared"),
+                str(parts / "model"),
+                "--checkpoint",
+                str(checkpoint),
+                *search,
+            ]
+        )
+        == 0
+    )
     model = GTransformer.from_pretrained(parts / "model", device="cpu")
-    assert model.max_instance_tokens == 21 < model.directory.max_instance_tokens and model.max_sentence_tokens == 18
+    assert (
+        model.max_instance_tokens == 21 < model.directory.max_instance_tokens
+        and model.max_sentence_tokens == 18
+    )
     tokens = len(model.chain.encode(["house " * 30])[0])
     assert 18 < tokens <= 36
     first, long, last = model.translate([TEXT[0], "house " * 30, TEXT[1]])
@@ -111,13 +162,25 @@ def test_learned_positions_have_an_end(parts, tmp_path, capsys):
         (("--instances", "parts", "--instance-tokens", "90"), (90, None)),
         (("--instances", "disjoint", "--context-sentences", "0"), (None, 1)),
         (("--instances", "sliding", "--context-sentences", "30"), (None, 31)),
-        (("--instances", "current", "--context-sentences", "2", "--target-context-sentences", "2"), (None, 3)),
+        (
+            (
+                "--instances",
+                "current",
+                "--context-sentences",
+                "2",
+                "--target-context-sentences",
+                "2",
+            ),
+            (None, 3),
+        ),
     ],
 )
 def test_instances_are_as_long_as_those_trained_on(parts, options, limits):
     manifest = parts / "prepared" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"max_sents": null', '"max_sents": 9'))
-    make_checkpoint(parts / "prepared", parts / "run" / "checkpoints" / "checkpoint_best.pt", *options)
+    make_checkpoint(
+        parts / "prepared", parts / "run" / "checkpoints" / "checkpoint_best.pt", *options
+    )
     assert main([str(parts / "run"), str(parts / "model")]) == 0
     directory = ModelDirectory.open(parts / "model")
     assert (directory.max_instance_tokens, directory.max_sents) == limits
@@ -144,28 +207,53 @@ def test_the_search_is_that_of_the_runs_recipe(parts):
     [
         ("doc_transformer", "--instances current --context-sentences 2"),
         ("document_transformer", "--instances current --context-sentences 2"),
-        ("docflat", "--instances sliding --context-sentences 1 --context-loss off --batch-order document"),
+        (
+            "docflat",
+            "--instances sliding --context-sentences 1 --context-loss off --batch-order document",
+        ),
     ],
 )
 def test_models_that_read_other_sentences_are_refused(parts, monkeypatch, capsys, system, options):
     """What stands beside the translated sentences is not in a plain text."""
-    monkeypatch.setattr(saved_models, "SIZES", ["--arch", f"{system}_mini", *saved_models.SIZES[2:-8]])
-    make_checkpoint(parts / "prepared", parts / "run" / "checkpoints" / "checkpoint_best.pt", *options.split())
+    monkeypatch.setattr(
+        saved_models, "SIZES", ["--arch", f"{system}_mini", *saved_models.SIZES[2:-8]]
+    )
+    make_checkpoint(
+        parts / "prepared", parts / "run" / "checkpoints" / "checkpoint_best.pt", *options.split()
+    )
     assert "reads other sentences beside those" in failure(capsys, parts / "run", parts / "model")
     assert not (parts / "model").exists()
 
 
 @pytest.mark.slow
 def test_works_without_the_checkout(saved_model, tmp_path):
-    """The package alone, without configs, scripts and fairseq, and a model that was moved: nothing else is needed."""
-    shutil.copytree(ROOT / "gtransformer", tmp_path / "site" / "gtransformer", ignore=shutil.ignore_patterns("__py*"))
+    """The package alone, without configs, scripts and fairseq, and a model that was moved: nothing
+    else is needed.
+    """
+    shutil.copytree(
+        ROOT / "gtransformer",
+        tmp_path / "site" / "gtransformer",
+        ignore=shutil.ignore_patterns("__py*"),
+    )
     for name in ("fairseq", "hydra", "omegaconf"):
         (tmp_path / "site" / f"{name}.py").write_text(f"raise ImportError('{name}')")
     shutil.copytree(saved_model, tmp_path / "moved")
     (tmp_path / "text").write_text("\n".join(TEXT))
-    line = [sys.executable, "-m", "gtransformer", "translate", "--model", "moved", "text", "--cpu", "--quiet"]
+    line = [
+        sys.executable,
+        "-m",
+        "gtransformer",
+        "translate",
+        "--model",
+        "moved",
+        "text",
+        "--cpu",
+        "--quiet",
+    ]
     environment = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
     expected = GTransformer.from_pretrained(saved_model, device="cpu").translate(TEXT)
     assert (done.returncode, done.stdout.splitlines()) == (0, expected)
     assert done.stderr.startswith("ended by a length limit") and done.stderr.count("\n") == 1

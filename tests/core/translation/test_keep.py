@@ -1,4 +1,6 @@
-"""Spans that come back as they are: which are found, which placeholder is chosen, what happens if one is lost."""
+"""Spans that come back as they are: which are found, which placeholder is chosen, what happens if
+one is lost.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,17 @@ from gtransformer.translation.keep import PLACEHOLDERS, USUAL, Keep
 from gtransformer.translation.lines import LIST_MARK
 
 KEPT = {
-    "See https://example.org/a_b?c=d, or www.example.org/x.": ["https://example.org/a_b?c=d", "www.example.org/x"],
+    "See https://example.org/a_b?c=d, or www.example.org/x.": [
+        "https://example.org/a_b?c=d",
+        "www.example.org/x",
+    ],
     "(see http://example.org/)": ["http://example.org/"],
     "Type `ls -l | less` twice.": ["`ls -l | less`"],
     "Write to jane.doe+x@mail.example.org.": ["jane.doe+x@mail.example.org"],
-    r"Open C:\Program Files\App\a.exe and \\server\share\b.": [r"C:\Program Files\App\a.exe", r"\\server\share\b"],
+    r"Open C:\Program Files\App\a.exe and \\server\share\b.": [
+        r"C:\Program Files\App\a.exe",
+        r"\\server\share\b",
+    ],
     "At 10:30 he said: no / yes": [],
 }
 
@@ -35,7 +43,9 @@ def test_the_first_placeholder_that_survives():
     for number, candidate in enumerate(PLACEHOLDERS):
         begin = candidate[0]
         keep = Keep(["%s"], lambda probe, begin=begin: probe[0] == begin)
-        assert keep.replace("a %s b %s")[0] == f"a {candidate.format(10)} b {candidate.format(11)}", number
+        assert (
+            keep.replace("a %s b %s")[0] == f"a {candidate.format(10)} b {candidate.format(11)}"
+        ), number
     asked = []
     keep = Keep(["%s"], lambda probe: asked.append(probe))
     assert keep.replace("a %s") == keep.replace("a %s") == ("a %s", [])
@@ -58,10 +68,14 @@ def test_what_is_lost_is_at_the_end():
 
 MANUAL = [
     "# The old house", "", "Mary finds her `red book` under two trees.", "- the dog sleeps near https://example.org/a_b",
-    "  1) the river and `a = b[1]` and www.example.org/c near the house", "|---|---|", "", "> the dog",
+    "  1) the river and `a = b[1]` and www.example.org/c near the "
+    "house", "|---|---|", "", "> the dog",
     "    `run --all`",
-    "the old dog sleeps near a.b@example.org and the river", r"C:\Program Files\App\a.exe", "3,5", "🙂",
-    "- ", "the dog", "jane@example.org, joe@example.org", "    the old house (http://example.org/?q=1).", "## 1. Mary",
+    "the old dog sleeps near a.b@example.org and the river", r"C:\Program "
+                                                             r"Files\App\a.exe", "3,5", "🙂",
+    "- ", "the dog", "jane@example.org, joe@example.org", "    the old house "
+                                                          "(http://example.org/?q=1).",
+                                                          "## 1. Mary",
     "* the red book; see `x`", "+ two trees",
 ]  # fmt: skip
 SPAN = re.compile("|".join(USUAL))
@@ -76,7 +90,9 @@ def copying(instances, options, positions=None) -> list[list[Hypothesis]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("placeholders", ["restored", "lost"])
 def test_a_manual(saved_model, tmp_path, capfd, monkeypatch, placeholders):
-    """200 lines in, 200 out; URLs, code, addresses, paths, list marks and lines without words are unchanged."""
+    """200 lines in, 200 out; URLs, code, addresses, paths, list marks and lines without words are
+    unchanged.
+    """
     if placeholders == "restored":
         monkeypatch.setattr(Engine, "translate", lambda self, *arguments: copying(*arguments))
     monkeypatch.setattr(GTransformer, "survives", lambda self, text: True)
@@ -89,7 +105,11 @@ def test_a_manual(saved_model, tmp_path, capfd, monkeypatch, placeholders):
     for before, after in zip(lines, out, strict=True):
         assert sorted(SPAN.findall(after)) == sorted(SPAN.findall(before))
         assert LIST_MARK.match(after)[0] == LIST_MARK.match(before)[0]
-        assert before != after or placeholders == "restored" or not any(map(str.isalpha, SPAN.sub("", before)))
+        assert (
+            before != after
+            or placeholders == "restored"
+            or not any(map(str.isalpha, SPAN.sub("", before)))
+        )
         assert not re.search(r"XQ|\ue000", after)
     errors = capfd.readouterr().err
     assert ("are written at the end" in errors) == (placeholders == "lost")

@@ -1,4 +1,6 @@
-"""Translating in another precision than the model was trained in: what is computed how, and what cannot be had."""
+"""Translating in another precision than the model was trained in: what is computed how, and what
+cannot be had.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,14 @@ from tests.support import relative_error
 
 pytestmark = pytest.mark.slow
 
-DOCUMENTS = [["The old dog sleeps.", "Mary finds her book under two trees."], ["The river sleeps near a house."]]
+DOCUMENTS = [
+    ["The old dog sleeps.", "Mary finds her book under two trees."],
+    ["The river sleeps near a house."],
+]
 needs_int8 = pytest.mark.skipif(not has_int8(), reason="the processor has no instructions for int8")
-needs_bfloat16 = pytest.mark.skipif(not has_bfloat16(), reason="the processor has no instructions for bfloat16")
+needs_bfloat16 = pytest.mark.skipif(
+    not has_bfloat16(), reason="the processor has no instructions for bfloat16"
+)
 
 
 def load(model, precision: str) -> GTransformer:
@@ -49,7 +56,9 @@ def kept_types(model: GTransformer, monkeypatch) -> set[torch.dtype]:
 
 @pytest.fixture(scope="module")
 def trained_in_bfloat16(tmp_path_factory):
-    """A model directory whose model was trained with ``--autocast bfloat16``; the weights of ``saved_model``."""
+    """A model directory whose model was trained with ``--autocast bfloat16``; the weights of
+    ``saved_model``.
+    """
     return make_model(tmp_path_factory.mktemp("bfloat16"), "--autocast", "bfloat16")
 
 
@@ -65,7 +74,9 @@ def test_bfloat16_rounds_products_alone(saved_model, monkeypatch):
     """Parameters, states and scores stay in float32; what decoding multiplies with does not."""
     exact, rounded = load(saved_model, "float32"), load(saved_model, "bfloat16")
     assert {parameter.dtype for parameter in rounded.engine.model.parameters()} == {torch.float32}
-    assert kept_types(exact, monkeypatch) <= {torch.float32} and kept_types(rounded, monkeypatch) == {torch.bfloat16}
+    assert kept_types(exact, monkeypatch) <= {torch.float32} and kept_types(
+        rounded, monkeypatch
+    ) == {torch.bfloat16}
     found, expected = best(rounded), best(exact)
     same = [pair for pair in zip(found, expected, strict=True) if pair[0].text == pair[1].text]
     assert same  # of random weights, the best may be another one
@@ -83,7 +94,9 @@ def test_int8_is_close_and_depends_on_no_batch(saved_model):
     kept = [one for one in exact.engine.model.modules() if not isinstance(one, nn.Linear)]
     kept = {id(one): one.numel() for module in kept for one in module.parameters(recurse=False)}
     biases = sum(one.bias.numel() for one in layers if one.bias is not None)
-    expected = 4 * (sum(kept.values()) + biases + len(layers))  # of a layer's weights one number stays
+    expected = 4 * (
+        sum(kept.values()) + biases + len(layers)
+    )  # of a layer's weights one number stays
     assert sum({one.data_ptr(): one.nbytes() for one in held}.values()) == expected
     source = exact.engine.instance_tokens([["The"], ["the"]]).unsqueeze(0)
     inputs = source, torch.tensor([source.shape[1]]), source
@@ -96,7 +109,8 @@ def test_int8_is_close_and_depends_on_no_batch(saved_model):
 
 
 @pytest.mark.parametrize(
-    ("precision", "device"), [("int8", "cpu"), ("bfloat16", "cpu"), ("float16", "cpu"), ("int8", "cuda")]
+    ("precision", "device"),
+    [("int8", "cpu"), ("bfloat16", "cpu"), ("float16", "cpu"), ("int8", "cuda")],
 )
 def test_what_cannot_be_had_is_refused(precision, device, monkeypatch):
     """What the processor has no instructions for, or is for other devices."""
@@ -104,5 +118,3 @@ def test_what_cannot_be_had_is_refused(precision, device, monkeypatch):
         monkeypatch.setattr(precision_module, instructions, lambda: False)
     with pytest.raises(UserError, match=f"--precision {precision}"):
         check_precision(precision, torch.device(device))
-
-

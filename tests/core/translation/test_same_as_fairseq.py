@@ -1,7 +1,7 @@
 """The same text, the same instances (cut by source length), three commands: one translation.
 
-fairseq-generate reads binarised instances, fairseq-interactive the same instances as lines, gtransformer translate the
-plain text.
+fairseq-generate reads binarised instances, fairseq-interactive the same instances as lines,
+gtransformer translate the plain text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ from tests.saved_model import MAX_INSTANCE_TOKENS, SHORT, make_model
 
 pytestmark = pytest.mark.slow
 
-SEARCH = [f"--beam={SHORT.beam}", f"--max-len-a={SHORT.max_len_a}", f"--max-len-b={SHORT.max_len_b}", "--cpu"]
+SEARCH = [
+    f"--beam={SHORT.beam}",
+    f"--max-len-a={SHORT.max_len_a}",
+    f"--max-len-b={SHORT.max_len_b}",
+    "--cpu",
+]
 TASK = ["--task=translation_doc", "--source-lang=en", "--target-lang=de", "--langs=en,de"]
 
 
@@ -45,7 +50,9 @@ def text():
 
 
 def hypotheses(output: str) -> list[list[str]]:
-    """The words of fairseq's H lines in the order of their numbers, without the marks of sentences."""
+    """The words of fairseq's H lines in the order of their numbers, without the marks of
+    sentences.
+    """
     found = re.findall(r"^H-(\d+)\t[^\t]*\t(.*)$", output, re.MULTILINE)
     return [
         [word for word in line.split() if word not in ("<s>", "</s>")]
@@ -78,35 +85,59 @@ def plain(sentences: list[list[str]], model: Path) -> list[str]:
 
 @pytest.mark.parametrize("strategy", ["full", "sequential"])
 def test_documents_in_parts_are_translated_as_by_generate(text, tmp_path, strategy):
-    """Parts of roughly equal length, not full ones and a rest, as greedy instances are; sentence by sentence, too."""
+    """Parts of roughly equal length, not full ones and a rest, as greedy instances are; sentence by
+    sentence, too.
+    """
     saved = make_model(tmp_path, "--instances", "parts", "--instance-tokens", "40")
     encode = open_text(saved, "en").encode
     binarise([instance_line(encode(document)) for document in text], saved, tmp_path)
-    way = ["--instances=parts", "--instance-tokens=40", f"--strategy={strategy}", "--max-tokens=500"]
+    way = [
+        "--instances=parts",
+        "--instance-tokens=40",
+        f"--strategy={strategy}",
+        "--max-tokens=500",
+    ]
     path = f"--path={tmp_path / 'checkpoint.pt'}"
     run("generate", tmp_path, *TASK, path, *SEARCH, *way, f"--gen-output={tmp_path / 'out'}")
     written = written_sentences(tmp_path)
     assert len(written) > len(text) + 5
-    translated = GTransformer.from_pretrained(saved, device="cpu").translate(text, strategy=strategy)
+    translated = GTransformer.from_pretrained(saved, device="cpu").translate(
+        text, strategy=strategy
+    )
     assert sum(translated, []) == plain(written, saved)
 
 
 def test_generate_interactive_and_translate_agree(text, saved_model, tmp_path, monkeypatch):
-    encode = open_text(saved_model, "en").encode  # a model directory has all that a prepared corpus gives to it
+    encode = open_text(
+        saved_model, "en"
+    ).encode  # a model directory has all that a prepared corpus gives to it
     lines = [line for document in text for line in ("<d>", *encode(document))]
     (tmp_path / "bpe.en").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    write_instances(tmp_path / "bpe.en", tmp_path / "bpe.en", tmp_path, "test", ("en", "de"), MAX_INSTANCE_TOKENS)
+    write_instances(
+        tmp_path / "bpe.en",
+        tmp_path / "bpe.en",
+        tmp_path,
+        "test",
+        ("en", "de"),
+        MAX_INSTANCE_TOKENS,
+    )
     instances = (tmp_path / "test.en").read_text(encoding="utf-8").split("\n")[:-1]
     assert len(instances) > len(text) + 5 and sum(map(len, text)) > 40
     binarise(instances, saved_model, tmp_path)
     given = [*TASK, f"--path={saved_model.parent / 'checkpoint.pt'}", *SEARCH]
-    generated = run("generate", tmp_path, *given, "--max-tokens=500", f"--gen-output={tmp_path / 'out'}")
+    generated = run(
+        "generate", tmp_path, *given, "--max-tokens=500", f"--gen-output={tmp_path / 'out'}"
+    )
     monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in instances)))
     # The model directory itself serves fairseq as a data directory.
     interacted = run("interactive", saved_model, *given, "--buffer-size=30", "--max-tokens=300")
-    assert hypotheses(interacted) == hypotheses(generated) and len(hypotheses(generated)) == len(instances)
+    assert hypotheses(interacted) == hypotheses(generated) and len(hypotheses(generated)) == len(
+        instances
+    )
 
     written = written_sentences(tmp_path)
-    assert [len(sentences) for sentences in written] == [len(split_instance(line)) for line in instances]
+    assert [len(sentences) for sentences in written] == [
+        len(split_instance(line)) for line in instances
+    ]
     translated = sum(GTransformer.from_pretrained(saved_model, device="cpu").translate(text), [])
     assert translated == plain(written, saved_model) and len(set(translated)) > 20

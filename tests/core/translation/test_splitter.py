@@ -14,8 +14,16 @@ from tests.hard_text import STRANGE
     ("lang", "text", "sentences"),
     [
         ("en", "Dr. Smith came. He was late! Why?", ["Dr. Smith came.", "He was late!", "Why?"]),
-        ("de_DE", "Herr Dr. Müller kam am 3. Mai. Er blieb.", ["Herr Dr. Müller kam am 3. Mai.", "Er blieb."]),
-        ("deu_Latn", "Herr Dr. Müller kam am 3. Mai. Er blieb.", ["Herr Dr. Müller kam am 3. Mai.", "Er blieb."]),
+        (
+            "de_DE",
+            "Herr Dr. Müller kam am 3. Mai. Er blieb.",
+            ["Herr Dr. Müller kam am 3. Mai.", "Er blieb."],
+        ),
+        (
+            "deu_Latn",
+            "Herr Dr. Müller kam am 3. Mai. Er blieb.",
+            ["Herr Dr. Müller kam am 3. Mai.", "Er blieb."],
+        ),
         ("xx", "One. Two.", ["One.", "Two."]),
         ("en", "  ", []),
     ],
@@ -27,7 +35,15 @@ def test_sentences(lang, text, sentences):
 def test_nothing_but_blanks_is_lost():
     draw = random.Random(1)
     split = SentenceSplitter("en")
-    parts = [*STRANGE, "A dog.", "Is it 3.5 percent?", 'He said: "No! Go." Then', "e.g. this", "...", "(Really?)"]
+    parts = [
+        *STRANGE,
+        "A dog.",
+        "Is it 3.5 percent?",
+        'He said: "No! Go." Then',
+        "e.g. this",
+        "...",
+        "(Really?)",
+    ]
     for _ in range(200):
         text = draw.choice((" ", "  ", "")).join(draw.choices(parts, k=draw.randint(1, 8)))
         assert "".join("".join(split(text)).split()) == "".join(text.split())

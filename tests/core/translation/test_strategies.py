@@ -12,8 +12,17 @@ from gtransformer.translation.options import SearchOptions
 
 pytestmark = pytest.mark.slow
 
-SENTENCES = ["The old dog sleeps.", "Mary finds her book under two trees.", "The river sleeps near a house."]
-DOCUMENT = [*SENTENCES, "The house.", *SENTENCES[::-1], "Two trees sleep under the river and near the old red house."]
+SENTENCES = [
+    "The old dog sleeps.",
+    "Mary finds her book under two trees.",
+    "The river sleeps near a house.",
+]
+DOCUMENT = [
+    *SENTENCES,
+    "The house.",
+    *SENTENCES[::-1],
+    "Two trees sleep under the river and near the old red house.",
+]
 DOCUMENTS = [DOCUMENT, DOCUMENT[2:5], [], DOCUMENT[:1], DOCUMENT[::-1]]
 
 
@@ -48,11 +57,15 @@ def test_line_for_line(model, way):
     assert found != model.translate(DOCUMENTS)
 
 
-@pytest.mark.parametrize("way", [{"strategy": "sequential", "context_sentences": 1}, {"strategy": "sliding"}])
+@pytest.mark.parametrize(
+    "way", [{"strategy": "sequential", "context_sentences": 1}, {"strategy": "sliding"}]
+)
 def test_drawn_window_by_window(model, way):
     """The same again with a seed; another seed draws another one."""
     found = [model.translate(DOCUMENTS, **way, sampling_topk=0, seed=seed) for seed in (1, 2)]
-    assert [model.translate(DOCUMENTS, **way, sampling_topk=0, seed=2) for _ in range(2)] == [found[1]] * 2
+    assert [model.translate(DOCUMENTS, **way, sampling_topk=0, seed=2) for _ in range(2)] == [
+        found[1]
+    ] * 2
     equal = model.translate([DOCUMENT] * 3, **way, sampling_topk=0)
     assert equal[0] != equal[2]
     assert found[0] != found[1] and model.translate(DOCUMENTS, **way) not in found
@@ -69,16 +82,23 @@ def test_in_parallel(model):
 
 
 def test_context_is_used(model):
-    """What was written before is read: another first sentence, another second translation; further away it is not."""
+    """What was written before is read: another first sentence, another second translation; further
+    away it is not.
+    """
     way = {"strategy": "sequential", "context_sentences": 1}
-    one, other = (model.translate([first, *SENTENCES[1:] * 2], **way) for first in (SENTENCES[0], SENTENCES[2]))
+    one, other = (
+        model.translate([first, *SENTENCES[1:] * 2], **way)
+        for first in (SENTENCES[0], SENTENCES[2])
+    )
     assert one != other
     alone = [model.translate([text])[0] for text in SENTENCES]
     assert model.translate(SENTENCES, **way) != alone
 
 
 def test_what_is_left_open_the_models_instances_decide(model):
-    given = model.translate(DOCUMENTS, strategy="sliding", window_tokens=model.max_instance_tokens - 1)
+    given = model.translate(
+        DOCUMENTS, strategy="sliding", window_tokens=model.max_instance_tokens - 1
+    )
     assert model.translate(DOCUMENTS, strategy="sliding") == given
     by_two = limited(model, max_sents=3)
     given = model.translate(DOCUMENTS, strategy="sequential", context_sentences=2)
@@ -87,14 +107,18 @@ def test_what_is_left_open_the_models_instances_decide(model):
 
 @pytest.mark.parametrize("way", [{}, {"window_tokens": 39}])
 def test_a_sentence_longer_than_a_window_is_cut_in_parts(model, way):
-    """With what fills the window that was chosen or that the model's instances give; a warning says so."""
+    """With what fills the window that was chosen or that the model's instances give; a warning says
+    so.
+    """
     long = " ".join(["The old dog sleeps near the river and Mary finds her book."] * 8)
     small = limited(model, max_instance_tokens=40)
     with pytest.warns(UserWarning, match=r"cut in parts: 1 in all \(sentence 2 of document 1"):
         found = small.translate([SENTENCES[0], long, SENTENCES[1]], strategy="sliding", **way)
     assert len(found) == 3 and all(found)
     lines = [
-        line for window in small.translate_lines([long], SearchOptions(strategy="sliding", **way)) for line in window
+        line
+        for window in small.translate_lines([long], SearchOptions(strategy="sliding", **way))
+        for line in window
     ]
     parts = [len(part) + 2 for line in lines for part in line.line.tokens]
     assert 20 < max(parts) <= 39 < sum(parts)
@@ -123,13 +147,15 @@ def greedy(model: GTransformer, documents: list[list[str]], limit: int, **option
 
 
 def test_translations_that_the_length_limit_ends_are_named(model):
-    """In greedy search a translation that is longer with a higher limit was ended by the lower one, and no other."""
+    """In greedy search a translation that is longer with a higher limit was ended by the lower one,
+    and no other.
+    """
     alone = [[sentence] for sentence in SENTENCES]
     for short, long in zip(greedy(model, alone, 4), greedy(model, alone, 60), strict=True):
         assert short.at_limit == [len(short.sentences[0].split()) == 4]
         assert short.at_limit == [True] or short.sentences == long.sentences
     assert not any(one.at_limit[0] for one in greedy(model, alone, 1, sentence_rule="off"))
-    with pytest.warns(UserWarning, match=r"length limit.*: 2 in all \(.* of document 1, .* of document 2"):
+    with pytest.warns(
+        UserWarning, match=r"length limit.*: 2 in all \(.* of document 1, .* of document 2"
+    ):
         model.translate(alone[:2], max_len_a=0, max_len_b=1)
-
-

@@ -70,7 +70,9 @@ def test_command(film, tmp_path, saved_model, capfd):
     assert len(cues) == 300
     for number, cue in enumerate(cues):
         shape = ("", "", "<i>.*</i>", "♪ .* ♪", "", r"- .*\\N- .*")[number % len(CUES)]
-        assert re.fullmatch(shape or ".*", cue.text) and bool(cue.text) == bool(CUES[number % len(CUES)])
+        assert re.fullmatch(shape or ".*", cue.text) and bool(cue.text) == bool(
+            CUES[number % len(CUES)]
+        )
     assert "(5 documents)" in capfd.readouterr().err
 
 
@@ -78,11 +80,18 @@ def test_sentences_and_documents(film, tmp_path):
     output = tmp_path / "out.srt"
     lines = translated(film, output)
     sentence = "The old dog sleeps near the river and the trees."
-    scene = [sentence, "Mary finds her book.", "The river sleeps", "The red house?", "The dog under two trees."]
+    scene = [
+        sentence,
+        "Mary finds her book.",
+        "The river sleeps",
+        "The red house?",
+        "The dog under two trees.",
+    ]
     assert lines == 5 * ["<d>", *(SCENE // len(CUES)) * scene]
     texts = [cue.text for cue in pysubs2.load(str(output), keep_html_tags=True)]
     assert texts[:6] == [
-        "THE OLD DOG SLEEPS NEAR", "THE RIVER AND THE TREES.", "<i>MARY FINDS HER BOOK.</i>", "♪ THE RIVER SLEEPS ♪",
+        "THE OLD DOG SLEEPS NEAR", "THE RIVER AND THE TREES.", "<i>MARY FINDS HER "
+                                                               "BOOK.</i>", "♪ THE RIVER SLEEPS ♪",
         "", r"- THE RED HOUSE?\N- THE DOG UNDER TWO TREES.",
     ]  # fmt: skip
     assert times_of(output) == times_of(film)
@@ -116,8 +125,13 @@ def test_comments_drawings_and_names_stay(tmp_path):
     ]
     film.save(str(tmp_path / "a.ass"))
     assert translated(tmp_path / "a.ass", tmp_path / "b.ass") == ["<d>"]
-    assert (tmp_path / "b.ass").read_text().splitlines()[-2:] == (tmp_path / "a.ass").read_text().splitlines()[-2:]
-    text = "WEBVTT\n\nintro\n00:01.000 --> 00:02.000\nOne.\n\nNOTE no text\n\nend\n00:03.000 --> 00:04.000\nTwo.\n"
+    assert (tmp_path / "b.ass").read_text().splitlines()[-2:] == (
+        tmp_path / "a.ass"
+    ).read_text().splitlines()[-2:]
+    text = (
+        "WEBVTT\n\nintro\n00:01.000 --> 00:02.000\nOne.\n\nNOTE no text\n\nend\n00:03.000 --> "
+        "00:04.000\nTwo.\n"
+    )
     (tmp_path / "a.vtt").write_text(text)
     assert translated(tmp_path / "a.vtt", tmp_path / "b.vtt") == ["<d>", "One.", "Two."]
 
@@ -128,9 +142,14 @@ def test_divide_loses_nothing():
         lengths = [draw.randint(1, 40) for _ in range(draw.randint(1, 4))]
         text = " ".join("x" * draw.randint(1, 9) for _ in range(draw.randint(1, 12)))
         parts = divide(text, lengths)
-        assert len(parts) == len(lengths) and "".join(parts).replace(" ", "") == text.replace(" ", "")
+        assert len(parts) == len(lengths) and "".join(parts).replace(" ", "") == text.replace(
+            " ", ""
+        )
         assert all(parts) or len(text.split()) < len(lengths)
-    assert divide("a b c d", [1, 3]) == ["a", "b c d"] and divide("今天天气", [5, 5]) == ["今天", "天气"]
+    assert divide("a b c d", [1, 3]) == ["a", "b c d"] and divide("今天天气", [5, 5]) == [
+        "今天",
+        "天气",
+    ]
     assert divide("", [2, 3]) == ["", ""]
 
 
@@ -142,7 +161,13 @@ def test_parallel_corpus(film, tmp_path):
     output.write_text(moved, encoding="utf-8")
     left_out = Counter()
     documents = list(read([film, output], Options(("en", "de"), left_out=left_out)))
-    assert [len(document) for document in documents] == [49, 50, 50, 50, 50] and left_out.total() == 52
+    assert [len(document) for document in documents] == [
+        49,
+        50,
+        50,
+        50,
+        50,
+    ] and left_out.total() == 52
     assert documents[1][0] == ("The old dog sleeps near", "THE OLD DOG SLEEPS NEAR")
     assert documents[1][4] == (
         "- The red house? - The dog under two trees.",

@@ -1,4 +1,6 @@
-"""gtransformer translate: a line out for each line in, whatever the lines hold; formats, pipes, mistakes."""
+"""gtransformer translate: a line out for each line in, whatever the lines hold; formats, pipes,
+mistakes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from tests.support import without_limit_remarks
 
 pytestmark = pytest.mark.slow
 
-TEXT = ["", "The old dog sleeps.", "Mary finds her book.", "", "The river sleeps near a house. A dog sleeps.", "<d>"]
+TEXT = [
+    "",
+    "The old dog sleeps.",
+    "Mary finds her book.",
+    "",
+    "The river sleeps near a house. A dog sleeps.",
+    "<d>",
+]
 
 
 @pytest.fixture
@@ -48,7 +57,9 @@ def text(tmp_path):
 def check_lines(source: list[str], output: list[str]) -> None:
     """Every line has its answer: <d> for <d>, an empty line for a blank one, words for words."""
     assert len(output) == len(source)
-    for line, before, after in zip(read_text(source, lambda lines: [[] for _ in lines]), source, output, strict=True):
+    for line, before, after in zip(
+        read_text(source, lambda lines: [[] for _ in lines]), source, output, strict=True
+    ):
         assert line.text == before
         if line.breaks:
             assert after == ("<d>" if is_document_mark(before) else "")
@@ -58,12 +69,15 @@ def check_lines(source: list[str], output: list[str]) -> None:
 
 @pytest.mark.slow
 def test_nothing_is_lost_of_a_hard_file(translate, text, saved_model):
-    """Documents of 1 to 600 lines, a sentence of 1,500 tokens, and every strange line there is: 900 lines."""
+    """Documents of 1 to 600 lines, a sentence of 1,500 tokens, and every strange line there is: 900
+    lines.
+    """
     lines = hard_lines(900, longest=600, long_sentence=1500)
     output, errors = translate(text(lines), "--beam", 1, "--max-tokens", 2000)
     check_lines(lines, output)
     assert f"translated {len(lines)} lines" in errors
-    # Each in its place: documents translated by themselves come out the same (but where rounding tips a tie).
+    # Each in its place: documents translated by themselves come out the same (but where rounding
+    # tips a tie).
     model = GTransformer.from_pretrained(saved_model, device="cpu")
     documents: list[list[int]] = [[]]
     for number, line in enumerate(read_text(lines, lambda some: [[] for _ in some])):
@@ -73,7 +87,9 @@ def test_nothing_is_lost_of_a_hard_file(translate, text, saved_model):
     found = model.translate([[lines[number] for number in document] for document in chosen], beam=1)
     expected = [[output[number] for number in document] for document in chosen]
     assert [len(one) for one in found] == [len(one) for one in expected]
-    assert sum(one != other for one, other in zip(found, expected, strict=True)) <= len(chosen) // 50
+    assert (
+        sum(one != other for one, other in zip(found, expected, strict=True)) <= len(chosen) // 50
+    )
     assert len({output[number] for document in chosen for number in document}) > 20
 
 
@@ -91,7 +107,11 @@ def test_blank_lines_and_list_marks(translate, text):
     output, errors = translate(text(lines), "--one-document")
     assert "translated 5 lines (1 documents)" in errors and output[1] == output[3] == ""
     plain, _ = translate(text(["Mary finds her book.", "The old dog sleeps.", "The house."]))
-    assert [output[0], output[2], output[4]] == [f"# {plain[0]}", f"  - {plain[1]}", f"    {plain[2]}"]
+    assert [output[0], output[2], output[4]] == [
+        f"# {plain[0]}",
+        f"  - {plain[1]}",
+        f"    {plain[2]}",
+    ]
 
 
 def test_pipes_and_compressed_files(translate, text, tmp_path, monkeypatch):
@@ -113,8 +133,13 @@ def test_scores_and_several_translations(translate, text):
     for line, one in zip(several, scored, strict=True):
         cells = line.split("\t")
         assert len(cells) == (4 if "\t" in one else 1) and "\t".join(cells[:2]) == one
-    lines = [json.loads(line) for line in translate(text(TEXT), "--format", "json", "--nbest", 2, "--scores")[0]]
-    assert [line["translation"] for line in lines] == best and [line["source"] for line in lines] == TEXT
+    lines = [
+        json.loads(line)
+        for line in translate(text(TEXT), "--format", "json", "--nbest", 2, "--scores")[0]
+    ]
+    assert [line["translation"] for line in lines] == best and [
+        line["source"] for line in lines
+    ] == TEXT
     places = [None, (1, 1), (1, 2), None, (2, 1), None]
     assert [(line["line"], line["document"], line["sentence"]) for line in lines] == [
         (number, *(place or (None, None))) for number, place in enumerate(places, 1)
@@ -134,7 +159,9 @@ def test_running_text_is_split_and_put_together(translate, text, saved_model):
 
 
 def test_an_interrupt_leaves_nothing(translate, text, tmp_path, monkeypatch):
-    """An unfinished translation must not be taken for a result; an older one stays until the new one is whole."""
+    """An unfinished translation must not be taken for a result; an older one stays until the new
+    one is whole.
+    """
     source, output = text([*TEXT, *TEXT]), tmp_path / "out.txt"
     output.write_text("before\n")
     real, done = GTransformer._translate, []
@@ -154,5 +181,3 @@ def test_an_interrupt_leaves_nothing(translate, text, tmp_path, monkeypatch):
     expected, _ = translate(source)
     assert translate(source, "-o", output)[0] == []
     assert output.read_text(encoding="utf-8").split("\n")[:-1] == expected
-
-

@@ -28,7 +28,8 @@ def random_text(draw: random.Random, lines: int, parts: int) -> list[str]:
         return "w " * draw.randint(1, draw.choice((3, 12, 40)))
 
     return [
-        "" if draw.random() < 0.1 else ",".join(sentence() for _ in range(draw.randint(1, parts))) for _ in range(lines)
+        "" if draw.random() < 0.1 else ",".join(sentence() for _ in range(draw.randint(1, parts)))
+        for _ in range(lines)
     ]
 
 
@@ -51,10 +52,16 @@ def test_instances_are_the_greedy_ones_whatever_the_windows(parts, max_sents, wi
         text = random_text(random.Random(seed), 80, parts)
         found = list(windows(read_text(text, words, by_comma), LIMIT, window_tokens, max_sents))
         assert [line.text for window in found for line in window.lines] == text
-        lengths = [[len(window.tokens(position)) for position in one] for window in found for one in window.instances]
+        lengths = [
+            [len(window.tokens(position)) for position in one]
+            for window in found
+            for one in window.instances
+        ]
         expected = []
         for document in costs(text):
-            for first, last in greedy([length + BOUNDARY_TOKENS for length in document], LIMIT, max_sents):
+            for first, last in greedy(
+                [length + BOUNDARY_TOKENS for length in document], LIMIT, max_sents
+            ):
                 expected.append(document[first:last])
         assert lengths == expected
         if window_tokens == 1:
@@ -62,7 +69,9 @@ def test_instances_are_the_greedy_ones_whatever_the_windows(parts, max_sents, wi
 
 
 def test_memory_is_bounded():
-    """A window of an endless document holds little more than was asked for, and endless blank lines end, too."""
+    """A window of an endless document holds little more than was asked for, and endless blank lines
+    end, too.
+    """
 
     def endless(text: str):
         while True:
@@ -82,8 +91,10 @@ def test_memory_is_bounded():
             {1: (1, 1), 2: (1, 2), 5: (2, 1), 7: (3, 1), 9: (4, 1)},
         ),
         # Blank lines of a text that opens with a mark are empty sentences.
-        (["\u200b", "<d>", "a", "", "b", "<d>", "c"], False, {2: (1, 1), 3: (1, 2), 4: (1, 3), 6: (2, 1)}),
-        (["", "a", "", "b", "<d>", "c"], True, {0: (1, 1), 1: (1, 2), 2: (1, 3), 3: (1, 4), 5: (2, 1)}),
+        (["\u200b", "<d>", "a", "", "b", "<d>", "c"], False, {2: (1, 1), 3: (1, 2), 4: (1, 3),
+         6: (2, 1)}),
+        (["", "a", "", "b", "<d>", "c"], True, {0: (1, 1), 1: (1, 2), 2: (1, 3), 3: (1, 4), 5: (2,
+         1)}),
     ],
 )  # fmt: skip
 def test_places(text, one_document, places):
@@ -92,27 +103,41 @@ def test_places(text, one_document, places):
     assert [line.text for line in lines] == text
     found = [(line.position.documents, line.position.sentences) for line in lines]
     assert {number: found[number] for number, line in enumerate(lines) if not line.breaks} == places
-    assert [line.position.lines for line in lines if not line.breaks] == [number + 1 for number in places]
-    assert all(line.tokens == ([[text[number]]] if text[number].isalpha() else []) for number, line in enumerate(lines))
+    assert [line.position.lines for line in lines if not line.breaks] == [
+        number + 1 for number in places
+    ]
+    assert all(
+        line.tokens == ([[text[number]]] if text[number].isalpha() else [])
+        for number, line in enumerate(lines)
+    )
 
 
 def test_sentences_that_are_too_long_are_cut_in_parts():
-    """Nothing is lost, parts are about equally long, and the line remains one line with one place."""
+    """Nothing is lost, parts are about equally long, and the line remains one line with one
+    place.
+    """
     tokens = [str(number) for number in range(23)]
     assert cut(tokens, None) == cut(tokens, 23) == [tokens] and cut([], 5) == [[]]
     for longest in range(1, 23):
         parts = cut(tokens, longest)
-        assert [token for part in parts for token in part] == tokens and len(parts) == -(-23 // longest)
+        assert [token for part in parts for token in part] == tokens and len(parts) == -(
+            -23 // longest
+        )
         assert max(map(len, parts)) <= longest and max(map(len, parts)) - min(map(len, parts)) <= 1
     subwords = "a@@ b c@@ d@@ e f g@@ h".split()
     assert cut(subwords, 5) == [["a@@", "b"], ["c@@", "d@@", "e"], ["f", "g@@", "h"]]
     assert cut(subwords, 2)[1] == ["c@@", "d@@"], "part of a word that is too long"
     assert cut("▁a b ▁c d , ▁e f ▁g h".split(), 7) == ["▁a b ▁c d ,".split(), "▁e f ▁g h".split()]
     assert cut("a ##b c ##d ##e f".split(), 3) == [["a", "##b"], ["c", "##d", "##e"], ["f"]]
-    assert cut("▁你 好 ， 世 界 。 再 见".split(), 6) == ["▁你 好 ，".split(), "世 界 。 再 见".split()]
+    assert cut("▁你 好 ， 世 界 。 再 见".split(), 6) == [
+        "▁你 好 ，".split(),
+        "世 界 。 再 见".split(),
+    ]
     lines = list(read_text(["a b c", "d e f g h", ""], words, longest=3))
     assert [line.tokens for line in lines] == [[["a", "b", "c"]], [["d", "e", "f"], ["g", "h"]], []]
-    assert [line.was_cut for line in lines] == [False, True, False] and lines[1].sentences == ["d e f g h"]
+    assert [line.was_cut for line in lines] == [False, True, False] and lines[1].sentences == [
+        "d e f g h"
+    ]
     (window,) = windows(lines, 6, 1000)
     assert window.instances == [[(0, 0)], [(1, 0)], [(1, 1)]]
 
@@ -120,5 +145,23 @@ def test_sentences_that_are_too_long_are_cut_in_parts():
 def test_list_marks_are_no_text():
     text = ["  - A dog.", "## Title", "3. May", "-", "1) x", " * > y", "  ", "#1"]
     lines = list(read_text(text, words))
-    assert ["".join(line.frame) for line in lines] == ["  - ", "## ", "", "-", "1) ", " * > ", "", "#1"]
-    assert [line.sentences for line in lines] == [["A dog."], ["Title"], ["3. May"], [], ["x"], ["y"], [], []]
+    assert ["".join(line.frame) for line in lines] == [
+        "  - ",
+        "## ",
+        "",
+        "-",
+        "1) ",
+        " * > ",
+        "",
+        "#1",
+    ]
+    assert [line.sentences for line in lines] == [
+        ["A dog."],
+        ["Title"],
+        ["3. May"],
+        [],
+        ["x"],
+        ["y"],
+        [],
+        [],
+    ]

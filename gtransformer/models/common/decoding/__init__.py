@@ -1,1 +1,3 @@
-"""Decoding token by token: caches that follow from what the layers declare, or the whole prefix again."""
+"""Decoding token by token: caches that follow from what the layers declare, or the whole prefix
+again.
+"""

@@ -1,6 +1,8 @@
-"""Keys and values that decoding keeps: those that hypotheses share, and those of each hypothesis's own tokens.
+"""Keys and values that decoding keeps: those that hypotheses share, and those of each hypothesis's
+own tokens.
 
-What a hypothesis sees of either is a row of a matrix ``seen``, computed by asking a scope's ``reach`` for its prefix.
+What a hypothesis sees of either is a row of a matrix ``seen``, computed by asking a scope's
+``reach`` for its prefix.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ SHARED_BLOCK = 16  # own tokens that hypotheses must have in common before these
 
 
 class SharedKeys:
-    """Keys and values of tokens that several hypotheses read: a memory's, or those of what hypotheses begin with.
+    """Keys and values of tokens that several hypotheses read: a memory's, or those of what
+    hypotheses begin with.
 
     Attributes:
         starts: (documents + 1,) int64, the first token of each document.
@@ -36,8 +39,9 @@ class SharedKeys:
 class SharedReading:
     """What hypotheses see of shared keys at one step, for one scope.
 
-    The ``beam`` hypotheses of a group are adjacent. Groups whose visible keys begin at the same token (sentences of one
-    document that see all of it) read these keys together, so that they are gathered and read once.
+    The ``beam`` hypotheses of a group are adjacent. Groups whose visible keys begin at the same
+    token (sentences of one document that see all of it) read these keys together, so that they are
+    gathered and read once.
     """
 
     def __init__(self, beam: int, device: torch.device, dtype: torch.dtype):
@@ -49,13 +53,19 @@ class SharedReading:
         """Set what is seen.
 
         Args:
-            shared: the keys, of which those that modules read are gathered once until what is seen changes.
+            shared: the keys, of which those that modules read are gathered once until what is seen
+                changes.
             begins: (groups,) int64, the first token of the document that each group reads.
-            seen: (hypotheses, columns) bool, whether a hypothesis sees the token at this place of its document.
+            seen: (hypotheses, columns) bool, whether a hypothesis sees the token at this place of
+                its document.
         """
         if shared is not self.shared:
             self.shared, self.seen, self.index = shared, None, None
-        if self.seen is not None and np.array_equal(seen, self.seen) and np.array_equal(begins, self.begins):
+        if (
+            self.seen is not None
+            and np.array_equal(seen, self.seen)
+            and np.array_equal(begins, self.begins)
+        ):
             return
         self.begins, self.seen = begins, seen
         columns = seen.reshape(len(begins), self.beam, -1).any(axis=1)
@@ -75,7 +85,9 @@ class SharedReading:
         visible = np.take_along_axis(self.seen, column.clip(max=last), axis=1) & (column <= last)
         blind = ~visible.any(axis=1)
         visible[blind] = True  # the result is discarded
-        self.blind = on_device(blind, self.device).view(-1, 1, self.beam, 1) if blind.any() else None
+        self.blind = (
+            on_device(blind, self.device).view(-1, 1, self.beam, 1) if blind.any() else None
+        )
         self.together = None
         if units < len(unit) or (unit[1:] < unit[:-1]).any():
             self.together = Together(unit.repeat(self.beam), units, self.device)
@@ -84,7 +96,9 @@ class SharedReading:
         self.mask = None if visible.all() else scores_of(visible, self.device, self.dtype)
 
     def attend(self, module: MultiheadAttention, q: Tensor) -> Tensor:
-        """Attend with q (groups, heads, beam, dim), zero where nothing is seen; the result has the shape of q."""
+        """Attend with q (groups, heads, beam, dim), zero where nothing is seen; the result has the
+        shape of q.
+        """
         keys, values = self.gathered[module] if module in self.gathered else self._gather(module)
         q = q if self.together is None else self.together.by_unit(q)
         found = functional.scaled_dot_product_attention(q, keys, values, attn_mask=self.mask)
@@ -92,7 +106,9 @@ class SharedReading:
         return found if self.blind is None else found.masked_fill(self.blind, 0.0)
 
     def scores(self, module: MultiheadAttention, q: Tensor) -> Tensor:
-        """Return the scores of q (groups, heads, beam, dim), scaled, at the keys read: (groups, heads, beam, keys)."""
+        """Return the scores of q (groups, heads, beam, dim), scaled, at the keys read: (groups,
+        heads, beam, keys).
+        """
         keys, _ = self.gathered[module] if module in self.gathered else self._gather(module)
         q = q if self.together is None else self.together.by_unit(q)
         scores = torch.matmul(q, keys.transpose(2, 3))
@@ -101,11 +117,15 @@ class SharedReading:
         return scores if self.blind is None else scores.masked_fill(self.blind, -torch.inf)
 
     def sums(self, module: MultiheadAttention, weights: Tensor) -> Tensor:
-        """Add up the values by weights (groups, heads, beam, keys) -> (groups, heads, beam, dim)."""
+        """Add up the values by weights (groups, heads, beam, keys) -> (groups, heads, beam,
+        dim).
+        """
         _, values = self.gathered[module]  # ``scores`` has gathered them
         if self.together is None:
             return torch.matmul(weights, values)
-        return self.together.by_group(torch.matmul(self.together.by_unit(weights), values), self.beam)
+        return self.together.by_group(
+            torch.matmul(self.together.by_unit(weights), values), self.beam
+        )
 
     def _gather(self, module: MultiheadAttention) -> Tensor:
         """Return keys and values by unit, (2, units, heads, keys, dim)."""
@@ -157,13 +177,14 @@ class Together:
 class OwnKeys:
     """The tokens that hypotheses have read since decoding began, with their keys and values.
 
-    The hypotheses of a group write the keys of a step side by side, where they stay. ``writers`` tells which of these
-    belong to a hypothesis; when hypotheses change places, only this table does.
+    The hypotheses of a group write the keys of a step side by side, where they stay. ``writers``
+    tells which of these belong to a hypothesis; when hypotheses change places, only this table
+    does.
 
     Attributes:
         tags: (hypotheses, tokens) int64, the sentence of each token.
-        writers: (hypotheses, tokens) int64, which hypothesis of the group wrote it. Where those of two hypotheses are
-            equal, so are their prefixes up to there.
+        writers: (hypotheses, tokens) int64, which hypothesis of the group wrote it. Where those of
+            two hypotheses are equal, so are their prefixes up to there.
         sides: by module keys and values, (2, groups, heads, capacity, beam, dim).
     """
 
@@ -189,15 +210,21 @@ class OwnKeys:
         n, sides = self.tags.shape[1], self.sides.get(module)
         heads, dim = k.shape[1:]
         if sides is None or sides.shape[3] < n:
-            wide = k.new_empty(2, len(k) // self.beam, heads, max(FIRST_CAPACITY, 2 * n), self.beam, dim)
+            wide = k.new_empty(
+                2, len(k) // self.beam, heads, max(FIRST_CAPACITY, 2 * n), self.beam, dim
+            )
             if sides is not None:
                 wide[:, :, :, : n - 1] = sides[:, :, :, : n - 1]
             sides = self.sides[module] = wide
-        sides[0, :, :, n - 1], sides[1, :, :, n - 1] = by_group(k, self.beam), by_group(v, self.beam)
+        sides[0, :, :, n - 1], sides[1, :, :, n - 1] = (
+            by_group(k, self.beam),
+            by_group(v, self.beam),
+        )
         return sides[:, :, :, :n]
 
     def visible(self, first: int, seen: np.ndarray) -> np.ndarray:
-        """Return which keys from token ``first`` on each hypothesis sees, (groups, 1, beam, tokens * beam) bool.
+        """Return which keys from token ``first`` on each hypothesis sees, (groups, 1, beam, tokens
+        * beam) bool.
 
         ``seen`` (hypotheses, tokens) bool: the tokens from ``first`` on that it sees.
         """
@@ -205,7 +232,9 @@ class OwnKeys:
         return (mine & seen[..., None]).reshape(len(seen) // self.beam, 1, self.beam, -1)
 
     def reorder(self, order: np.ndarray, groups: np.ndarray) -> None:
-        """Continue hypothesis ``order[i]`` as hypothesis i; these are of the old groups ``groups``."""
+        """Continue hypothesis ``order[i]`` as hypothesis i; these are of the old groups
+        ``groups``.
+        """
         if len(order) < len(self.tags):
             self._keep(groups)
         self.writers, self.tags = self.writers[order], self.tags[order]
@@ -220,13 +249,16 @@ class OwnKeys:
             self.sides[module] = sides[:, : len(groups)]
 
     def agreed(self) -> int:
-        """Return how many of the first tokens all hypotheses of each group have in common, over all groups."""
+        """Return how many of the first tokens all hypotheses of each group have in common, over all
+        groups.
+        """
         groups = self.writers.reshape(-1, self.beam, len(self))
         differs = (groups != groups[:, :1]).any(axis=(0, 1))
         return int(differs.argmax()) if differs.any() else len(differs)
 
     def of_first(self, sides: Tensor, number: int) -> Tensor:
-        """Return the first keys and values of each group's first hypothesis, (2, groups * number, heads, dim).
+        """Return the first keys and values of each group's first hypothesis, (2, groups * number,
+        heads, dim).
 
         ``sides``: of a module.
         """
@@ -239,11 +271,14 @@ class OwnKeys:
         """Remove the first tokens, which the hypotheses of each group have in common.
 
         Returns:
-            their tags (groups, number), and by module keys and values (2, groups * number, heads, dim).
+            their tags (groups, number), and by module keys and values (2, groups * number, heads,
+            dim).
         """
         tags = self.tags[:: self.beam, :number]
         taken = {module: self.of_first(sides, number) for module, sides in self.sides.items()}
-        self.sides = {module: sides[:, :, :, number:].clone() for module, sides in self.sides.items()}
+        self.sides = {
+            module: sides[:, :, :, number:].clone() for module, sides in self.sides.items()
+        }
         self.tags, self.writers = self.tags[:, number:], self.writers[:, number:]
         return tags, taken
 
@@ -278,7 +313,9 @@ def scores_of(visible: np.ndarray, device: torch.device, dtype: torch.dtype) -> 
 
 def attention_weights(scores: Tensor) -> Tensor:
     """Return the softmax of scores (..., keys), computed at least in float32."""
-    return scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(scores.dtype)
+    return scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(
+        scores.dtype
+    )
 
 
 def scaled(q: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 """Decoding token by token with caches.
 
-A step runs the layers' own ``forward`` on the newest token of every hypothesis; a view (view.py) gives their attention
-the keys and values of before. The ``beam`` hypotheses of a document are adjacent and form a group.
+A step runs the layers' own ``forward`` on the newest token of every hypothesis; a view (view.py)
+gives their attention the keys and values of before. The ``beam`` hypotheses of a document are
+adjacent and form a group.
 """
 
 from __future__ import annotations
@@ -25,14 +26,20 @@ class CachedState:
 
     Args:
         decoder: the decoder, in evaluation mode.
-        memory: encoder output; its ``documents`` are those that each hypothesis translates, in groups of ``beam``.
-        beam: how many hypotheses form a group. Several groups may translate sentences of one document.
+        memory: encoder output; its ``documents`` are those that each hypothesis translates, in
+            groups of ``beam``.
+        beam: how many hypotheses form a group. Several groups may translate sentences of one
+            document.
     """
 
     def __init__(self, decoder: DocumentEmbedding, memory: Memory, beam: int):
         self.decoder, self.memory, self.beam = decoder, memory, beam
         self.device, dtype = memory.states.device, decoder.embed_tokens.weight.dtype
-        documents = np.arange(memory.layout.batch) if memory.documents is None else memory.documents.cpu().numpy()
+        documents = (
+            np.arange(memory.layout.batch)
+            if memory.documents is None
+            else memory.documents.cpu().numpy()
+        )
         self.documents = documents[::beam]  # of each group
         self.prefixes = Prefixes(len(self.documents), beam, self.device, dtype)
         self.view = StepView(self.prefixes, memory.by_name())
@@ -57,7 +64,9 @@ class CachedState:
         """
         self.prefixes.own.add(tags.ravel())
         self.view.advance(self.documents, self.batch_keys)
-        x = self.decoder.embed_batch(tokens.unsqueeze(1), self.view.newest, self.memory.per_document)
+        x = self.decoder.embed_batch(
+            tokens.unsqueeze(1), self.view.newest, self.memory.per_document
+        )
         x = self.decoder.run_layers(x, self.view)
         self.clock += 1
         if self.clock % SHARED_BLOCK == 0:
@@ -67,26 +76,37 @@ class CachedState:
         return x
 
     def force(self, targets: Sequence[Tensor]) -> Tensor:
-        """Read what the hypotheses of each group begin with, before the first step, by one full pass.
+        """Read what the hypotheses of each group begin with, before the first step, by one full
+        pass.
 
         Args:
-            targets: for each document of the memory (length,) int64 on the device, whole sentences, possibly none.
+            targets: for each document of the memory (length,) int64 on the device, whole sentences,
+                possibly none.
 
         Returns:
             top states of all tokens of the targets, document by document, (N, channels).
         """
-        decoder, counts = self.decoder, np.array([len(target) for target in targets], dtype=np.int64)
+        decoder, counts = (
+            self.decoder,
+            np.array([len(target) for target in targets], dtype=np.int64),
+        )
         read = np.arange(len(targets)) if self.before else np.flatnonzero(counts)
-        tokens = torch.nn.utils.rnn.pad_sequence([targets[one] for one in read], True, decoder.padding)
+        tokens = torch.nn.utils.rnn.pad_sequence(
+            [targets[one] for one in read], True, decoder.padding
+        )
         memory = replace(self.memory, documents=on_device(read, self.device)).expanded()
         # Groups whose documents have no target begin with nothing of any.
         document = np.searchsorted(read, self.documents).clip(max=len(read) - 1)
         with decoder.autocast():
             layout = decoder.layout(tokens)
             layout.whole = False
-            x = decoder.extract_ragged(tokens, layout, memory, partial(FillingView, self.prefixes, document))
+            x = decoder.extract_ragged(
+                tokens, layout, memory, partial(FillingView, self.prefixes, document)
+            )
         shared, dtype = self.prefixes.shared, self.prefixes.dtype
-        shared.sides = {module: torch.stack(sides).to(dtype) for module, sides in shared.sides.items()}
+        shared.sides = {
+            module: torch.stack(sides).to(dtype) for module, sides in shared.sides.items()
+        }
         self.prefixes.place(counts[self.documents] + self.before)
         self.prefixes.skipped = np.full(len(document), -self.before)
         return x
@@ -102,7 +122,9 @@ class CachedState:
         self.prefixes.place(lengths + self.before)
 
     def skip(self, positions: np.ndarray) -> None:
-        """Begin each group at a position of its document, (groups,) int64, without what precedes it."""
+        """Begin each group at a position of its document, (groups,) int64, without what precedes
+        it.
+        """
         self.prefixes.skipped = positions - self.before
 
     def logits(self, features: Tensor) -> Tensor:
@@ -110,7 +132,9 @@ class CachedState:
         return self.decoder.output_layer(features)
 
     def reorder(self, order: Tensor) -> None:
-        """Continue hypothesis ``order[i]`` as hypothesis i; documents may leave, hypotheses of one may swap."""
+        """Continue hypothesis ``order[i]`` as hypothesis i; documents may leave, hypotheses of one
+        may swap.
+        """
         host = order.numpy(force=True)
         groups = host[:: self.beam] // self.beam
         self.prefixes.reorder(host, groups)
@@ -119,8 +143,8 @@ class CachedState:
             self.batch_keys.reorder(host, groups)
 
     def finish(self, document: int, tokens: Tensor) -> None:
-        """Receive a document's translation, (n,) int64 without the language symbol, before the ``reorder`` that removes
-        it; other documents may still read it.
+        """Receive a document's translation, (n,) int64 without the language symbol, before the
+        ``reorder`` that removes it; other documents may still read it.
         """
         if self.batch_keys is not None:
             self.batch_keys.finish(document, tokens)

@@ -1,5 +1,5 @@
-"""What layers see of the prefixes and memories while decoding: the place of ``layer.View`` at a step, or in a full pass
-that fills the caches.
+"""What layers see of the prefixes and memories while decoding: the place of ``layer.View`` at a
+step, or in a full pass that fills the caches.
 """
 
 from __future__ import annotations
@@ -35,18 +35,29 @@ class NewestTokens:
     """One token of every hypothesis, with what ``embed_batch`` asks of a ``Ragged`` layout.
 
     Args:
-        doc, tag, position, within: (n,) int64, its document in the memory, sentence, position in document and sentence.
+        doc, tag, position, within: (n,) int64, its document in the memory, sentence, position in
+        document and sentence.
         batch_keys: pattern of attention to the other documents of the batch, if the decoder has it.
     """
 
     whole = False
 
     def __init__(
-        self, doc: np.ndarray, tag: np.ndarray, position: np.ndarray, within: np.ndarray, device, batch_keys=None
+        self,
+        doc: np.ndarray,
+        tag: np.ndarray,
+        position: np.ndarray,
+        within: np.ndarray,
+        device,
+        batch_keys=None,
     ):
         self.doc, self.tag, self.position, self.within = doc, tag, position, within
         self.device, self.batch_keys = device, batch_keys
-        self.total, self.doc_lengths, self.begins = len(doc), position + 1, np.flatnonzero(within == 0)
+        self.total, self.doc_lengths, self.begins = (
+            len(doc),
+            position + 1,
+            np.flatnonzero(within == 0),
+        )
         self.length = int(self.doc_lengths.max(initial=0))
 
     @cached_property
@@ -60,14 +71,17 @@ class NewestTokens:
 
 
 class Prefixes:
-    """What hypotheses have read: for each group tokens that its hypotheses share, then the tokens of each hypothesis.
+    """What hypotheses have read: for each group tokens that its hypotheses share, then the tokens
+    of each hypothesis.
 
     Attributes:
-        shared: keys and values of documents that groups begin with; shared_tags (documents, longest) int64.
-        document: (groups,) int64, which of these each group begins with; lengths (groups,) int64: with how many tokens.
+        shared: keys and values of documents that groups begin with; shared_tags (documents,
+            longest) int64.
+        document: (groups,) int64, which of these each group begins with; lengths (groups,) int64:
+            with how many tokens.
         skipped: (groups,) int64, how many tokens of its document precede what a group has read.
-        states: by recurrent module the newest state of every hypothesis, (hypotheses, channels); forced_states: those
-            of all shared tokens, before the first step.
+        states: by recurrent module the newest state of every hypothesis, (hypotheses, channels);
+            forced_states: those of all shared tokens, before the first step.
     """
 
     def __init__(self, groups: int, beam: int, device: torch.device, dtype: torch.dtype):
@@ -77,7 +91,9 @@ class Prefixes:
         self.states: dict[Ssru, Tensor] = {}
         self.forced_states: dict[Ssru, Tensor] = {}
         nothing = np.zeros(groups, dtype=np.int64)
-        self.begin(SharedKeys(np.zeros(1, dtype=np.int64)), np.zeros((1, 0), dtype=np.int64), nothing)
+        self.begin(
+            SharedKeys(np.zeros(1, dtype=np.int64)), np.zeros((1, 0), dtype=np.int64), nothing
+        )
         self.lengths = nothing
 
     def begin(self, shared: SharedKeys, tags: np.ndarray, document: np.ndarray) -> None:
@@ -87,20 +103,28 @@ class Prefixes:
     def place(self, lengths: np.ndarray) -> None:
         """Let each group begin with so many tokens, (groups,) int64, of its document."""
         self.lengths = lengths
-        ends = on_device((self.shared.starts[self.document] + lengths - 1).repeat(self.beam), self.device)
+        ends = on_device(
+            (self.shared.starts[self.document] + lengths - 1).repeat(self.beam), self.device
+        )
         nothing = on_device((lengths == 0).repeat(self.beam), self.device).unsqueeze(1)
         for module, states in self.forced_states.items():
-            self.states[module] = states.index_select(0, ends.clamp(min=0)).masked_fill(nothing, 0.0)
+            self.states[module] = states.index_select(0, ends.clamp(min=0)).masked_fill(
+                nothing, 0.0
+            )
 
     @property
     def tags(self) -> np.ndarray:
-        """(hypotheses, shared + own tokens) int64, the sentence of each token; ``ABSENT`` after shorter shared ones."""
+        """(hypotheses, shared + own tokens) int64, the sentence of each token; ``ABSENT`` after
+        shorter shared ones.
+        """
         shared = self.shared_tags[self.document]
         shared = np.where(np.arange(shared.shape[1]) < self.lengths[:, None], shared, ABSENT)
         return np.concatenate([shared.repeat(self.beam, axis=0), self.own.tags], axis=1)
 
     def share(self, number: int) -> None:
-        """Store once what the hypotheses of each group have in common: so many of their own tokens."""
+        """Store once what the hypotheses of each group have in common: so many of their own
+        tokens.
+        """
         before = self.shared.starts[self.document]
         new_tags, new = self.own.take(number)
         groups, total = len(before), int(self.shared.starts[-1])
@@ -122,15 +146,24 @@ class Prefixes:
         self.lengths = lengths
 
     def reorder(self, order: np.ndarray, groups: np.ndarray) -> None:
-        """Continue hypothesis ``order[i]`` as hypothesis i; these are of the old groups ``groups``."""
+        """Continue hypothesis ``order[i]`` as hypothesis i; these are of the old groups
+        ``groups``.
+        """
         self.own.reorder(order, groups)
-        self.document, self.lengths, self.skipped = self.document[groups], self.lengths[groups], self.skipped[groups]
+        self.document, self.lengths, self.skipped = (
+            self.document[groups],
+            self.lengths[groups],
+            self.skipped[groups],
+        )
         index = on_device(order, self.device)
-        self.states = {module: state.index_select(0, index) for module, state in self.states.items()}
+        self.states = {
+            module: state.index_select(0, index) for module, state in self.states.items()
+        }
 
 
 class StepView:
-    """The view of one token of every hypothesis; patterns are made when a block asks for them first.
+    """The view of one token of every hypothesis; patterns are made when a block asks for them
+    first.
 
     Args:
         prefixes: what the hypotheses have read.
@@ -139,21 +172,28 @@ class StepView:
 
     def __init__(self, prefixes: Prefixes, memories: dict[str, Memory]):
         self.prefixes, self.memories = prefixes, memories
-        self.shared = {name: SharedKeys(memory.layout.doc_starts) for name, memory in memories.items()}
+        self.shared = {
+            name: SharedKeys(memory.layout.doc_starts) for name, memory in memories.items()
+        }
         self.patterns: dict[tuple, PrefixPattern | MemoryPattern] = {}
         self._layouts: dict[str, Ragged] = {}
 
     def advance(self, documents: np.ndarray, batch_keys) -> None:
-        """Go to the newest token of every hypothesis; ``documents`` (groups,) int64, the memory's document of each."""
+        """Go to the newest token of every hypothesis; ``documents`` (groups,) int64, the memory's
+        document of each.
+        """
         prefixes = self.prefixes
         self.documents, tags = documents, prefixes.tags
         doc = documents.repeat(prefixes.beam)
         lengths = (prefixes.lengths + prefixes.skipped).repeat(prefixes.beam) + len(prefixes.own)
         within = (tags == tags[:, -1:]).sum(axis=1) - 1
-        self.newest = NewestTokens(doc, tags[:, -1], lengths - 1, within, prefixes.device, batch_keys)
+        self.newest = NewestTokens(
+            doc, tags[:, -1], lengths - 1, within, prefixes.device, batch_keys
+        )
         if batch_keys is not None:
             batch_keys.advance(self.newest)
-        # Hypotheses whose tokens are in the same sentences see the same: a scope is asked once for all of these.
+        # Hypotheses whose tokens are in the same sentences see the same: a scope is asked once for
+        # all of these.
         firsts: dict[tuple[int, bytes], int] = {}
         rows = enumerate(zip(doc.tolist(), map(np.ndarray.tobytes, tags), strict=True))
         places = [firsts.setdefault(row, place) for place, row in rows]
@@ -168,7 +208,9 @@ class StepView:
             pattern.advance(self)
 
     def layout_of(self, name: str) -> Ragged:
-        """Return the layout of a memory's documents, one for each prefix that scopes are asked for."""
+        """Return the layout of a memory's documents, one for each prefix that scopes are asked
+        for.
+        """
         if name not in self._layouts:
             tags = tags_by_document(self.memories[name].layout)
             self._layouts[name] = Ragged.of_tags(tags[self.chosen_documents], self.prefixes.device)
@@ -181,7 +223,9 @@ class StepView:
             if block.memory is None:
                 self.patterns[key] = PrefixPattern(self.prefixes, scope)
             else:
-                self.patterns[key] = MemoryPattern(self.prefixes, scope, block.memory, self.shared[block.memory])
+                self.patterns[key] = MemoryPattern(
+                    self.prefixes, scope, block.memory, self.shared[block.memory]
+                )
             self.patterns[key].advance(self)
         return self.patterns[key]
 
@@ -190,14 +234,20 @@ class StepView:
         return StepRecurrence(self, scope == BySentence())
 
     def shareable(self) -> int:
-        """Return how many own tokens to store once: those that all hypotheses of a group have in common.
+        """Return how many own tokens to store once: those that all hypotheses of a group have in
+        common.
 
-        Tokens that a scope with a narrow view still sees stay where they are, so that it reads one place only.
+        Tokens that a scope with a narrow view still sees stay where they are, so that it reads one
+        place only.
         """
         own, document = self.prefixes.own, self.prefixes.document
         if len(np.unique(document)) < len(document) and self.prefixes.lengths.any():
             return 0  # groups share the documents that they begin with
-        narrow = [one.first for one in self.patterns.values() if isinstance(one, PrefixPattern) and one.is_narrow]
+        narrow = [
+            one.first
+            for one in self.patterns.values()
+            if isinstance(one, PrefixPattern) and one.is_narrow
+        ]
         return min(own.agreed(), max(narrow, default=len(own)))
 
 
@@ -213,7 +263,9 @@ class MemoryPattern:
         """Ask the scope what the newest tokens see."""
         self.queries, self.memory = view.newest, view.memories[self.name]
         keys = view.layout_of(self.name)
-        seen = seen_by_newest(self.scope.reach(view.shifted, keys, False), keys.position, keys.length)
+        seen = seen_by_newest(
+            self.scope.reach(view.shifted, keys, False), keys.position, keys.length
+        )
         self.reading.look(self.shared, self.shared.starts[view.documents], seen[view.inverse])
 
     def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> tuple:
@@ -223,7 +275,14 @@ class MemoryPattern:
             self.shared.sides[module] = torch.stack(sides).to(self.dtype)
         return module, None
 
-    def attend(self, q: Tensor, k: MultiheadAttention, v: None, dropout: float, relative: Tensor | None = None):
+    def attend(
+        self,
+        q: Tensor,
+        k: MultiheadAttention,
+        v: None,
+        dropout: float,
+        relative: Tensor | None = None,
+    ):
         """See ``Pattern.attend``; k and v are those of ``keys_and_values``."""
         if relative is not None:
             raise NotImplementedError("relative positions of a memory are not decoded")
@@ -246,7 +305,9 @@ class PrefixPattern:
         """Ask the scope what the newest tokens see."""
         prefixes, self.queries = self.prefixes, view.newest
         layout, shared = view.layout, prefixes.shared_tags.shape[1]
-        seen = seen_by_newest(self.scope.reach(layout, layout, True), layout.column, layout.length)[view.inverse]
+        seen = seen_by_newest(self.scope.reach(layout, layout, True), layout.column, layout.length)[
+            view.inverse
+        ]
         own = seen[:, shared:]
         self.reads_shared = bool(seen[:, :shared].any())
         if self.reads_shared:
@@ -255,17 +316,28 @@ class PrefixPattern:
         self.is_narrow = not seen.any(axis=0)[0]
         self.first = int(own.any(axis=0).argmax())
         blind = ~seen.any(axis=1)
-        visible = prefixes.own.visible(self.first, own[:, self.first :] | blind[:, None])  # these results are discarded
+        visible = prefixes.own.visible(
+            self.first, own[:, self.first :] | blind[:, None]
+        )  # these results are discarded
         self.blind = on_device(blind, prefixes.device).unsqueeze(1) if blind.any() else None
         self.mask = None if visible.all() else scores_of(visible, prefixes.device, prefixes.dtype)
         self.distances: dict[int, Tensor] = {}
 
     def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> tuple:
-        """Store keys and values of the newest tokens; return the module, and those of all own tokens."""
+        """Store keys and values of the newest tokens; return the module, and those of all own
+        tokens.
+        """
         k, v = module.keys_and_values(states, self.queries.tag)
         return module, self.prefixes.own.append(module, k, v)
 
-    def attend(self, q: Tensor, k: MultiheadAttention, v: Tensor, dropout: float, relative: Tensor | None = None):
+    def attend(
+        self,
+        q: Tensor,
+        k: MultiheadAttention,
+        v: Tensor,
+        dropout: float,
+        relative: Tensor | None = None,
+    ):
         """See ``Pattern.attend``; k and v are those of ``keys_and_values``."""
         keys, values = v[:, :, :, self.first :].flatten(3, 4)
         q, mask = by_group(q, self.prefixes.beam), self.mask
@@ -289,7 +361,9 @@ class PrefixPattern:
         return found if self.blind is None else found.masked_fill(self.blind, 0.0)
 
     def _relative_scores(self, q: Tensor, table: Tensor) -> Tensor:
-        """Return the scores of relative positions of all keys that are read, (groups, heads, beam, keys)."""
+        """Return the scores of relative positions of all keys that are read, (groups, heads, beam,
+        keys).
+        """
         clip, beam = len(table) // 2, self.prefixes.beam
         if clip not in self.distances:
             own = len(self.prefixes.own)
@@ -298,13 +372,17 @@ class PrefixPattern:
                 column = self.reading.first[:, None] + np.arange(self.reading.index.shape[1])
                 outer = column - (self.prefixes.lengths[:, None] + own - 1)
                 distance = np.concatenate([outer, distance], axis=1)
-            self.distances[clip] = on_device(distance.clip(-clip, clip) + clip, q.device)[:, None, None]
+            self.distances[clip] = on_device(distance.clip(-clip, clip) + clip, q.device)[
+                :, None, None
+            ]
         scores = torch.matmul(scaled(q), table.to(q.dtype).t())
         return scores.gather(3, self.distances[clip].expand(-1, *q.shape[1:3], -1))
 
 
 class StepRecurrence:
-    """The newest states of recurrent units; ``by_sentence``: they begin at zero with every sentence."""
+    """The newest states of recurrent units; ``by_sentence``: they begin at zero with every
+    sentence.
+    """
 
     def __init__(self, view: StepView, by_sentence: bool):
         self.view, self.by_sentence = view, by_sentence
@@ -322,7 +400,8 @@ class StepRecurrence:
 
 
 class FillingView(View):
-    """The view of a full pass over what hypotheses begin with, which stores keys, values and states.
+    """The view of a full pass over what hypotheses begin with, which stores keys, values and
+    states.
 
     Args:
         prefixes: of the hypotheses.

@@ -17,13 +17,23 @@ from gtransformer.translation.api import GTransformer
 from gtransformer.translation.convert import convert
 
 TEXT = {
-    "en": ["The old house is green and Anna sees it.", "We saw a new garden in Berlin!", "It is (so) very light."],
-    "de": ["Das alte Haus ist grün und Anna sieht es.", "Wir sahen einen neuen Garten in Berlin!", "Es ist hell."],
+    "en": [
+        "The old house is green and Anna sees it.",
+        "We saw a new garden in Berlin!",
+        "It is (so) very light.",
+    ],
+    "de": [
+        "Das alte Haus ist grün und Anna sieht es.",
+        "Wir sahen einen neuen Garten in Berlin!",
+        "Es ist hell.",
+    ],
 }
 BEFORE = ["<s>", "<pad>", "</s>", "<unk>"]
 M2M_100 = (
-    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy "
-    "id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro ru "
+    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu "
+    "ha he hi hr ht hu hy "
+    "id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or "
+    "pa pl ps pt ro ru "
     "sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu"
 ).split()
 NLLB = ["ace_Arab", "deu_Latn", "eng_Latn", "fra_Latn", "zho_Hans"]
@@ -40,7 +50,8 @@ SHAPE = {
 class Folder:
     """A folder, its direction, transformers' words of each row, and its model.
 
-    ``given``: the words in front of a source and of a target sentence; ``start``: the row that decoding begins with.
+    ``given``: the words in front of a source and of a target sentence; ``start``: the row that
+    decoding begins with.
     """
 
     path: Path
@@ -59,7 +70,9 @@ class Folder:
 
     @torch.no_grad()
     def logits(self, source: list[str], target: list[str]) -> Tensor:
-        """(length, words) of a pair of sentences, behind the first token, those given and each word."""
+        """(length, words) of a pair of sentences, behind the first token, those given and each
+        word.
+        """
         read = torch.tensor([[self.start, *self.rows(1, target)]])
         return self.model(input_ids=self.source(source), decoder_input_ids=read).logits[0]
 
@@ -75,7 +88,8 @@ def train_pieces(folder: Path) -> Path:
         lines = [line for lang in langs for line in TEXT[lang]] * 20
         (folder / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
         SentencePieceTrainer.train(
-            input=str(folder / f"{name}.txt"), model_prefix=str(folder / name), vocab_size=60, minloglevel=2,
+            input=str(folder / f"{name}.txt"), model_prefix=str(folder / name), vocab_size=60,
+            minloglevel=2,
             hard_vocab_limit=False,
         )  # fmt: skip
     return folder
@@ -96,7 +110,9 @@ def numbered(words: list[str]) -> dict[str, int]:
 
 
 def randomise(model: Any, seed: int, end: int, ends: float) -> Any:
-    """Its own initialisation is narrow; and ``</s>`` gets likelier by its bias, or by that of the layer norm below."""
+    """Its own initialisation is narrow; and ``</s>`` gets likelier by its bias, or by that of the
+    layer norm below.
+    """
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -115,7 +131,9 @@ def marian(
     pieces: Path, path: Path, bias: float = 2.0, languages: list[str] | None = None,
     two: bool = False, tied: bool = True, seed: int = 1, **options,
 ) -> Folder:  # fmt: skip
-    """An OPUS-MT model; with ``two`` vocabularies and embeddings; with ``languages`` (``>>deu<<``) to choose from."""
+    """An OPUS-MT model; with ``two`` vocabularies and embeddings; with ``languages`` (``>>deu<<``)
+    to choose from.
+    """
     transformers = import_transformers()
     path.mkdir()
     english, german = (pieces_of(pieces / f"{lang}.model") for lang in ("en", "de"))
@@ -130,7 +148,12 @@ def marian(
     write_json(path / "vocab.json", numbered(words[0]))
     shutil.copy(pieces / "en.model", path / "source.spm")
     shutil.copy(pieces / "de.model", path / "target.spm")
-    names = {"source_lang": "en", "target_lang": "de", "separate_vocabs": two, "tokenizer_class": "MarianTokenizer"}
+    names = {
+        "source_lang": "en",
+        "target_lang": "de",
+        "separate_vocabs": two,
+        "tokenizer_class": "MarianTokenizer",
+    }
     write_json(path / "tokenizer_config.json", names)
     start = len(words[1]) - 1
     config = transformers.MarianConfig(
@@ -146,8 +169,12 @@ def marian(
     return Folder(path, ("en", languages[0] if languages else "de"), words, given, start, model)
 
 
-def many_languages(pieces: Path, path: Path, kind: str, seed: int = 1, ends: float = 0.0, **options) -> Folder:
-    """M2M-100 (``m2m``), NLLB-200 (``nllb``) or mBART-50 (``mbart``), with the files of their tokenisers."""
+def many_languages(
+    pieces: Path, path: Path, kind: str, seed: int = 1, ends: float = 0.0, **options
+) -> Folder:
+    """M2M-100 (``m2m``), NLLB-200 (``nllb``) or mBART-50 (``mbart``), with the files of their
+    tokenisers.
+    """
     transformers = import_transformers()
     path.mkdir()
     shutil.copy(pieces / "both.model", path / "sentencepiece.bpe.model")
@@ -162,18 +189,23 @@ def many_languages(pieces: Path, path: Path, kind: str, seed: int = 1, ends: flo
     else:
         languages, pair = MBART_50, ("en_XX", "de_DE")
         name, token, more = "MBart50", str, ["<mask>"]
-    write_json(path / "tokenizer_config.json", {"src_lang": pair[0], "tokenizer_class": f"{name}Tokenizer"})
+    write_json(
+        path / "tokenizer_config.json", {"src_lang": pair[0], "tokenizer_class": f"{name}Tokenizer"}
+    )
     listed = {"eos_token": "</s>", "unk_token": "<unk>", "additional_special_tokens": languages}
     write_json(path / "special_tokens_map.json", listed)
     words = [*words, *languages, *more]
     named = transformers.MBartConfig if kind == "mbart" else transformers.M2M100Config
     config = named(
         vocab_size=len(words), decoder_start_token_id=2, forced_eos_token_id=None,
-        **{**SHAPE, "scale_embedding": True, "activation_function": "gelu" if kind == "mbart" else "relu", **options},
+        **{**SHAPE, "scale_embedding": True,
+        "activation_function": "gelu" if kind == "mbart" else "relu", **options},
     )  # fmt: skip
     torch.manual_seed(seed)
     built = (
-        transformers.MBartForConditionalGeneration if kind == "mbart" else transformers.M2M100ForConditionalGeneration
+        transformers.MBartForConditionalGeneration
+        if kind == "mbart"
+        else transformers.M2M100ForConditionalGeneration
     )
     model = randomise(built(config), seed, 2, ends)
     model.save_pretrained(path)

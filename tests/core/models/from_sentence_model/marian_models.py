@@ -1,4 +1,6 @@
-"""Random models as Marian saves them, with vocabularies of SentencePiece, converted; and the reference of each."""
+"""Random models as Marian saves them, with vocabularies of SentencePiece, converted; and the
+reference of each.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,26 @@ from gtransformer.translation.convert import convert
 from tests.core import marian_numpy as marian
 from tests.support import pad_batch, task_config
 
-SEARCH = {"beam": 1, "min_len": 0, "max_len_a": 0.0, "max_len_b": 7}  # Marian has sentences without a word, too
+SEARCH = {
+    "beam": 1,
+    "min_len": 0,
+    "max_len_a": 0.0,
+    "max_len_b": 7,
+}  # Marian has sentences without a word, too
 TOKENS = (">>de<<", ">>fr_BE<<")  # of models for several target languages
 
 
 def train_pieces(path: Path, size: int, seed: int, symbols: tuple[str, ...] = ()) -> Path:
-    """Write a SentencePiece model of a made-up language, ``</s>`` and ``<unk>`` first as in Marian's."""
+    """Write a SentencePiece model of a made-up language, ``</s>`` and ``<unk>`` first as in
+    Marian's.
+    """
     draw, model = random.Random(seed), io.BytesIO()
     words = ["".join(draw.choices("abcdefgh", k=draw.randint(2, 5))) for _ in range(40)]
     SentencePieceTrainer.train(
-        sentence_iterator=iter(" ".join(draw.choices(words, k=6)) for _ in range(200)), model_writer=model,
-        vocab_size=size, eos_id=0, unk_id=1, bos_id=-1, pad_id=-1, user_defined_symbols=list(symbols),
+        sentence_iterator=iter(" ".join(draw.choices(words, k=6)) for _ in range(200)),
+        model_writer=model,
+        vocab_size=size, eos_id=0, unk_id=1, bos_id=-1, pad_id=-1,
+        user_defined_symbols=list(symbols),
         hard_vocab_limit=False, minloglevel=2,
     )  # fmt: skip
     path.write_bytes(model.getvalue())
@@ -46,7 +57,9 @@ def words_of(path: Path) -> list[str]:
 
 @dataclass
 class Saved:
-    """A model file, the reference of what it holds, and the words of both sides in the order of its rows."""
+    """A model file, the reference of what it holds, and the words of both sides in the order of its
+    rows.
+    """
 
     path: Path
     reference: marian.MarianReference
@@ -55,37 +68,53 @@ class Saved:
 
 
 def save(
-    folder: Path, form: str = "npz", embeddings: str = "all", numbered: bool = False, symbols=(), **options
+    folder: Path,
+    form: str = "npz",
+    embeddings: str = "all",
+    numbered: bool = False,
+    symbols=(),
+    **options,
 ) -> Saved:
     """Write a random model and its vocabularies.
 
     Args:
         form: npz, bin, or int8.
-        numbered: vocabularies are YAML files with an order of their own, and text is cut by source.spm, target.spm.
+        numbered: vocabularies are YAML files with an order of their own, and text is cut by
+            source.spm, target.spm.
         symbols: further pieces of the source.
     """
     folder.mkdir(parents=True, exist_ok=True)
     one = embeddings in ("all", "inputs")
     if numbered:
-        cutters = [train_pieces(folder / f"{side}.spm", 46, 1, symbols) for side in ("source", "target")]
+        cutters = [
+            train_pieces(folder / f"{side}.spm", 46, 1, symbols) for side in ("source", "target")
+        ]
         vocabularies = []
         for seed, cutter in enumerate(cutters):
             words = [*words_of(cutter)[2:], '"', "#", "null", "1e5", "\\", "a: b"]
             random.Random(0 if one else seed).shuffle(words)
             words = ["</s>", "<unk>", *words, *(["no"] * (seed and not one))]
             vocabularies.append(words)
-            lines = (f"{json.dumps(word, ensure_ascii=False)}: {row}\n" for row, word in enumerate(words))
-            (folder / f"{('src', 'trg')[seed]}.vocab.yml").write_text("".join(lines), encoding="utf-8")
+            lines = (
+                f"{json.dumps(word, ensure_ascii=False)}: {row}\n" for row, word in enumerate(words)
+            )
+            (folder / f"{('src', 'trg')[seed]}.vocab.yml").write_text(
+                "".join(lines), encoding="utf-8"
+            )
     elif one:
         vocabularies = [words_of(train_pieces(folder / "vocab.ende.spm", 46, 1, symbols))] * 2
     else:
         cutters = {"vocab.src.spm": (46, symbols), "vocab.trg.spm": (52, ())}
-        files = [train_pieces(folder / name, size, size, own) for name, (size, own) in cutters.items()]
+        files = [
+            train_pieces(folder / name, size, size, own) for name, (size, own) in cutters.items()
+        ]
         vocabularies = [words_of(file) for file in files]
         assert len(vocabularies[0]) != len(vocabularies[1])
     sizes = tuple(map(len, vocabularies))
     parameters, config = marian.random_model(embeddings=embeddings, vocabularies=sizes, **options)
-    if "decoder_ff_logit_out_b" in parameters:  # <unk> would often be the best word, but Marian never writes it
+    if (
+        "decoder_ff_logit_out_b" in parameters
+    ):  # <unk> would often be the best word, but Marian never writes it
         parameters["decoder_ff_logit_out_b"][0, marian.UNK] += 4
     path = folder / ("model.npz" if form == "npz" else "model.bin")
     if form == "npz":
@@ -107,7 +136,9 @@ class Converted:
         more: options of ``convert``.
     """
 
-    def __init__(self, saved: Saved, folder: Path | None = None, pair: tuple[str, str] = ("en", "de"), **more):
+    def __init__(
+        self, saved: Saved, folder: Path | None = None, pair: tuple[str, str] = ("en", "de"), **more
+    ):
         self.folder = folder or saved.path.parent / "converted"
         self.manifest = convert(saved.path, self.folder, *pair, SEARCH, {}, **more)
         self.translator = GTransformer.from_pretrained(self.folder, device="cpu")
@@ -124,38 +155,57 @@ class Converted:
         """The entry of the dictionary for each row."""
         found = [dictionary.index(word) for word in words]
         # What no dictionary of fairseq can hold is there, too, under another name.
-        found = [number + 4 - 2 if index == dictionary.unk() else index for number, index in enumerate(found)]
+        found = [
+            number + 4 - 2 if index == dictionary.unk() else index
+            for number, index in enumerate(found)
+        ]
         found[marian.EOS], found[marian.UNK] = dictionary.eos(), dictionary.unk()
         assert len(set(found)) == len(words)
         return found
 
-    def scores(self, documents: list[list[tuple[list[int], list[int]]]], model=None) -> list[list[list[float]]]:
+    def scores(
+        self, documents: list[list[tuple[list[int], list[int]]]], model=None
+    ) -> list[list[list[float]]]:
         """Log probabilities of each document's target sentences, word by word."""
         requests = [
-            Request(*([[table[row] for row in pair[side]] for pair in document] for side, table in enumerate(
+            Request(*([[table[row] for row in pair[side]] for pair in document] for side,
+            table in enumerate(
                 (self.source, self.target))))
             for document in documents
         ]  # fmt: skip
-        return SentenceScorer(model or self.model, self.engine.source, self.engine.target).score_tokens(requests)
+        return SentenceScorer(
+            model or self.model, self.engine.source, self.engine.target
+        ).score_tokens(requests)
 
     def batch(self, documents: list[list[list[int]]]) -> dict[str, Tensor]:
         """The encoder's input for documents of source sentences."""
         bos, eos = self.engine.source.bos(), self.engine.source.eos()
         rows = [
-            [t for one in document for t in (bos, *(self.source[row] for row in one), eos)] for document in documents
+            [t for one in document for t in (bos, *(self.source[row] for row in one), eos)]
+            for document in documents
         ]
         padded = pad_batch(rows, self.engine.source.pad(), left=True)
         return {"src_tokens": padded, "src_lengths": padded.ne(self.engine.source.pad()).sum(dim=1)}
 
     def sentences(self, tokens: list[int]) -> list[list[int]]:
-        """What a hypothesis says, ``words </s> <s> words </s> [de]``, as rows, each sentence with its ``</s>``."""
+        """What a hypothesis says, ``words </s> <s> words </s> [de]``, as rows, each sentence with
+        its ``</s>``.
+        """
         found, bos = [[]], self.engine.target.bos()
         for token in tokens[:-1]:
             found.append([]) if token == bos else found[-1].append(self.row[token])
         return found
 
-    def search(self, documents: list[list[list[int]]], model=None, strategy: Strategy | None = None, **options):
-        """The best hypothesis of each document of source sentences, all in one batch: (sentences as rows, score)."""
+    def search(
+        self,
+        documents: list[list[list[int]]],
+        model=None,
+        strategy: Strategy | None = None,
+        **options,
+    ):
+        """The best hypothesis of each document of source sentences, all in one batch: (sentences as
+        rows, score).
+        """
         task, model, known = (
             self.task,
             model or self.model,

@@ -1,4 +1,6 @@
-"""Folders of Hugging Face's form: which files are read, which are refused, and what is made of them."""
+"""Folders of Hugging Face's form: which files are read, which are refused, and what is made of
+them.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,33 @@ def retokenised(folder: Path, **values) -> None:
 FAULTS = {
     "adapter": ("m2m", lambda f: write_json(f / "adapter_config.json", {}), "a LoRA adapter"),
     "CTranslate2": ("m2m", lambda f: write_json(f / "shared_vocabulary.json", []), "CTranslate2"),
-    "8 bits": ("m2m", lambda f: changed(f, quantization_config={"load_in_8bit": True}), "quantised"),
+    "8 bits": (
+        "m2m",
+        lambda f: changed(f, quantization_config={"load_in_8bit": True}),
+        "quantised",
+    ),
     "another kind": ("m2m", lambda f: changed(f, model_type="t5"), "a model of type 't5'"),
-    "another start": ("m2m", lambda f: changed(f, decoder_start_token_id=0), "its decoder begins with token 0"),
-    "more layers": ("m2m", lambda f: changed(f, encoder_layers=3), "parameters are not those of its config.json"),
-    "another tokeniser": ("m2m", lambda f: retokenised(f, tokenizer_class="SMALL100Tokenizer"), "is SMALL100Tokenizer"),
+    "another start": (
+        "m2m",
+        lambda f: changed(f, decoder_start_token_id=0),
+        "its decoder begins with token 0",
+    ),
+    "more layers": (
+        "m2m",
+        lambda f: changed(f, encoder_layers=3),
+        "parameters are not those of its config.json",
+    ),
+    "another tokeniser": (
+        "m2m",
+        lambda f: retokenised(f, tokenizer_class="SMALL100Tokenizer"),
+        "is SMALL100Tokenizer",
+    ),
     "language last": ("nllb", lambda f: retokenised(f, legacy_behaviour=True), "legacy_behaviour"),
-    "other direction": ("marian", lambda f: retokenised(f, source_lang="deu", target_lang="en"), "deu to en; swap"),
+    "other direction": (
+        "marian",
+        lambda f: retokenised(f, source_lang="deu", target_lang="en"),
+        "deu to en; swap",
+    ),
 }
 WHOLE = {
     "m2m": partial(many_languages, kind="m2m"),
@@ -86,13 +108,16 @@ def test_what_cannot_be_converted(fault: str, whole, tmp_path: Path, capsys):
         ("marian", ("en", "fra"), "does not translate into 'fra'; give one of deu, nld"),
     ],
 )
-def test_languages_that_it_does_not_know(kind: str, pair, message: str, whole, tmp_path: Path, capsys):
+def test_languages_that_it_does_not_know(
+    kind: str, pair, message: str, whole, tmp_path: Path, capsys
+):
     assert message in refused(whole[kind].path, tmp_path / "model", pair, capsys)
 
 
 def test_a_piece_that_looks_like_a_language_is_text(pieces: Path, tmp_path: Path):
     SentencePieceTrainer.train(
-        input=str(pieces / "both.txt"), model_prefix=str(tmp_path / "both"), vocab_size=60, minloglevel=2,
+        input=str(pieces / "both.txt"), model_prefix=str(tmp_path / "both"), vocab_size=60,
+        minloglevel=2,
         hard_vocab_limit=False, user_defined_symbols=["ab_Cd", "__x"],
     )  # fmt: skip
     for kind in ("m2m", "nllb"):

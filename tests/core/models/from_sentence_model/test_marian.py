@@ -22,19 +22,24 @@ pytestmark = pytest.mark.slow
 TIED = ("all", "target", "old")  # or an output layer whose matrix is stored like the others
 DECODERS, NORMS = ("self-attention", "ssru"), ("post", "pre")
 EMBEDDINGS, ACTIVATIONS = ("all", "target", "inputs", "none", "old"), ("relu", "swish")
-# Every decoder with every place of norms and every sharing; activations, biases and YAML vocabularies in turn.
+# Every decoder with every place of norms and every sharing; activations, biases and YAML
+# vocabularies in turn.
 KINDS = [
     {
-        "decoder": decoder, "norm": norm, "embeddings": embeddings, "activation": ACTIVATIONS[number % 2],
-        "output_bias": number // 2 % 2 == 0, "numbered": number // 3 % 2 == 0, "layers": (2, 1 + number % 2),
+        "decoder": decoder, "norm": norm, "embeddings": embeddings,
+        "activation": ACTIVATIONS[number % 2],
+        "output_bias": number // 2 % 2 == 0, "numbered": number // 3 % 2 == 0, "layers": (2,
+        1 + number % 2),
     }
-    for number, (decoder, norm, embeddings) in enumerate(itertools.product(DECODERS, NORMS, EMBEDDINGS))
+    for number, (decoder, norm, embeddings) in enumerate(itertools.product(DECODERS, NORMS,
+    EMBEDDINGS))
 ]  # fmt: skip
 
 
 # Of random models that end some sentences at once, some late and some never.
 SEEDS = {
-    ("self-attention", "post"): 30, ("self-attention", "pre"): 18, ("ssru", "post"): 17, ("ssru", "pre"): 14,
+    ("self-attention", "post"): 30, ("self-attention", "pre"): 18, ("ssru", "post"): 17, ("ssru",
+     "pre"): 14,
 }  # fmt: skip
 
 
@@ -47,7 +52,9 @@ def random_documents(saved, shape, seed: int = 1) -> list[list[tuple[list[int], 
     """Documents of so many sentence pairs, without ``</s>``."""
     draw = random.Random(seed)
     sides = len(saved.source), len(saved.target)
-    return [[tuple(random_rows(draw, side) for side in sides) for _ in range(count)] for count in shape]
+    return [
+        [tuple(random_rows(draw, side) for side in sides) for _ in range(count)] for count in shape
+    ]
 
 
 def reference_scores(reference, pair) -> np.ndarray:
@@ -57,7 +64,9 @@ def reference_scores(reference, pair) -> np.ndarray:
 
 
 def largest_error(found, saved, documents) -> float:
-    """Largest difference between scores of documents and those of the reference, sentence by sentence."""
+    """Largest difference between scores of documents and those of the reference, sentence by
+    sentence.
+    """
     errors = [
         np.abs(np.array(scores) - reference_scores(saved.reference, pair)).max()
         for sentences, document in zip(found, documents, strict=True)
@@ -66,12 +75,15 @@ def largest_error(found, saved, documents) -> float:
     return max(errors)
 
 
-# All kinds in one form, some in the others; int8 without those that are refused (test_marian_files.py).
+# All kinds in one form, some in the others; int8 without those that are refused
+# (test_marian_files.py).
 IN_FORMS = [(kind, "npz") for kind in KINDS] + [(kind, "bin") for kind in KINDS[::7]]
 IN_FORMS += [(kind, "int8") for kind in [kind for kind in KINDS if kind["embeddings"] in TIED][::4]]
 
 
-@pytest.mark.parametrize(("kind", "form"), IN_FORMS, ids=lambda one: one if isinstance(one, str) else name_of(one))
+@pytest.mark.parametrize(
+    ("kind", "form"), IN_FORMS, ids=lambda one: one if isinstance(one, str) else name_of(one)
+)
 def test_log_probabilities(tmp_path, kind, form):
     saved = save(tmp_path, form, **kind)
     converted, documents = Converted(saved), random_documents(saved, (3, 1))
@@ -79,7 +91,9 @@ def test_log_probabilities(tmp_path, kind, form):
 
 
 def save_searchable(tmp_path, decoder: str, norm: str, form: str = "npz"):
-    return save(tmp_path, form, decoder=decoder, norm=norm, layers=(1, 2), seed=SEEDS[decoder, norm])
+    return save(
+        tmp_path, form, decoder=decoder, norm=norm, layers=(1, 2), seed=SEEDS[decoder, norm]
+    )
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
@@ -91,7 +105,8 @@ def test_greedy_search_is_the_references(tmp_path, decoder, norm):
     documents = [[source for source, _ in one] for one in random_documents(saved, range(1, 7))]
     most = SEARCH["max_len_b"]
     expected = [
-        [saved.reference.beam_search([*one, marian.EOS], 1, most)[0] for one in document] for document in documents
+        [saved.reference.beam_search([*one, marian.EOS], 1, most)[0] for one in document]
+        for document in documents
     ]
     lengths = {len(sentence) for document in expected for sentence in document}
     assert (
@@ -107,7 +122,9 @@ def test_greedy_search_is_the_references(tmp_path, decoder, norm):
 def test_a_document_is_translated_as_each_of_its_sentences(tmp_path, decoder):
     """Each has a beam of its own; a line stays a line."""
     converted, draw = Converted(save_searchable(tmp_path, decoder, "post")), random.Random(1)
-    text = [" ".join(draw.choices(["abc", "fed", "gg", "b"], k=draw.randint(1, 6))) for _ in range(20)]
+    text = [
+        " ".join(draw.choices(["abc", "fed", "gg", "b"], k=draw.randint(1, 6))) for _ in range(20)
+    ]
     text[3:3] = ["", "abc " * 300, "<s>", "[de] <mask>", " "]
     found = converted.translator.translate(text, beam=4)
     assert found == [converted.translator.translate([line], beam=4)[0] for line in text]
@@ -124,7 +141,9 @@ def document_model(converted: Converted, **options) -> GTransformerModel:
     task = converted.task
     start_from_sentence_model(cfg, None, task)
     torch.manual_seed(3)
-    model = GTransformerModel.build(cfg, task.source_dictionary, task.target_dictionary).double().eval()
+    model = (
+        GTransformerModel.build(cfg, task.source_dictionary, task.target_dictionary).double().eval()
+    )
     model.load_state_dict(read_state(converted.folder)["model"])
     return model
 
@@ -140,7 +159,9 @@ def test_a_document_model_starts_exactly_there(tmp_path, decoder, norm):
     sources = [[source for source, _ in one] for one in documents]
     # Behind translations that are there, it translates as without them.
     greedy = [found for found, _ in converted.search(sources)]
-    assert [found for found, _ in converted.search(sources, model, Strategy("sequential", None, 2))] == greedy
+    assert [
+        found for found, _ in converted.search(sources, model, Strategy("sequential", None, 2))
+    ] == greedy
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "global" in name or "gate" in name:

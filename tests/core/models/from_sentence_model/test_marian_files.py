@@ -24,14 +24,18 @@ pytestmark = pytest.mark.slow
 
 
 def changed(parameters=(), **switches):
-    """Write the model again with other parameters (an array, or None: without) or switches of its configuration."""
+    """Write the model again with other parameters (an array, or None: without) or switches of its
+    configuration.
+    """
 
     def change(path):
         values, config = marian.read_npz(path)
         values |= dict(parameters)
         config |= {name.replace("_", "-"): value for name, value in switches.items()}
         kept = {name: value for name, value in values.items() if value is not None}
-        marian.write_npz(path, kept, {name: value for name, value in config.items() if value is not None})
+        marian.write_npz(
+            path, kept, {name: value for name, value in config.items() if value is not None}
+        )
 
     return change
 
@@ -62,7 +66,11 @@ WRONG = [
     (changed(type="amun"), {}, "amun"),
     (changed(dec_depth=1), {}, "decoder_l2_"),
     (changed({"decoder_l1_extra": np.zeros((2, 2))}), {}, "decoder_l1_extra"),
-    (lambda path: None, {"form": "int8", "embeddings": "none"}, "model.bin.*decoder_ff_logit_out_W"),
+    (
+        lambda path: None,
+        {"form": "int8", "embeddings": "none"},
+        "model.bin.*decoder_ff_logit_out_W",
+    ),
 ]
 
 
@@ -84,7 +92,9 @@ def test_vocabularies_that_are_named(tmp_path):
     documents = [[([5, 6], [7, 8, 9])]]
     expected = Converted(saved, vocabulary=moved).scores(documents)
     (scores,) = expected[0]
-    wanted = marian.log_softmax(saved.reference.logits([5, 6, 0], [7, 8, 9, 0]))[range(4), [7, 8, 9, 0]]
+    wanted = marian.log_softmax(saved.reference.logits([5, 6, 0], [7, 8, 9, 0]))[
+        range(4), [7, 8, 9, 0]
+    ]
     assert np.abs(np.array(scores) - wanted).max() < 1e-8
 
 
@@ -99,7 +109,9 @@ def test_vocabularies_that_could_be_of_either_side(tmp_path, capsys):
 @pytest.fixture(scope="module")
 def multilingual(tmp_path_factory) -> Converted:
     """With an output bias and SSRU, for two target languages."""
-    return Converted(save(tmp_path_factory.mktemp("many") / "given", decoder="ssru", symbols=TOKENS, seed=17))
+    return Converted(
+        save(tmp_path_factory.mktemp("many") / "given", decoder="ssru", symbols=TOKENS, seed=17)
+    )
 
 
 def reference_of(converted: Converted) -> marian.MarianReference:
@@ -114,10 +126,14 @@ def test_a_language_token_in_front_of_every_sentence(multilingual, tmp_path, cap
     cut = SentencePieces(folder / "vocab.ende.spm")
     sentences = ["abc def", "gg hah abc", "fed"]
     found = multilingual.translator.translate(sentences)
-    rows = [[words.index(">>de<<"), *map(words.index, line.split())] for line in cut.split(sentences)]
+    rows = [
+        [words.index(">>de<<"), *map(words.index, line.split())] for line in cut.split(sentences)
+    ]
     best = [reference.beam_search([*one, marian.EOS], 1, SEARCH["max_len_b"])[0] for one in rows]
     assert found == cut.join([" ".join(words[row] for row in one[:-1]) for one in best])
-    other = [reference.beam_search([*one[1:], marian.EOS], 1, SEARCH["max_len_b"])[0] for one in rows]
+    other = [
+        reference.beam_search([*one[1:], marian.EOS], 1, SEARCH["max_len_b"])[0] for one in rows
+    ]
     assert best != other
     assert model_convert([str(folder), str(tmp_path / "out"), "-s", "en", "-t", "fr"]) == 1
     assert "de, fr_BE" in only_error(capsys.readouterr().err) and not (tmp_path / "out").exists()

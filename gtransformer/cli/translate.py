@@ -18,7 +18,7 @@ from typing import TextIO
 from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
+from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write, check_output
 from gtransformer.preprocess.plain_text import input_lines
 from gtransformer.preprocess.subtitles import GAP, is_subtitles, translate_file
@@ -90,6 +90,10 @@ def main(argv: list[str] | None = None) -> None:
     if args.output != "-":
         check_output(args.output, [args.input])
     if is_subtitles(args.input):
+        if args.format == "json" or args.scores or args.nbest is not None:
+            raise UserError(
+                "--format json, --nbest and --scores are for plain text; leave them out"
+            )
         name = args.input if args.output == "-" else args.output  # its ending tells the format
         text = translate_file(
             args.input, name, args.gap, lambda lines: best_translations(lines, args)

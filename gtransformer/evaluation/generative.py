@@ -10,6 +10,7 @@ import string
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from gtransformer.data.languages import two_letters
 from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import Outcome
 from gtransformer.evaluation.suite_files import Item
@@ -34,11 +35,16 @@ def last_sentence(lang: str) -> Callable[[str], str]:
     """Return a function from a line to its last sentence, found by the splitter of ctxpro's scorer
     for this language.
 
-    Text before ctxpro's separator ``<eos>`` is left out first.
+    Text before ctxpro's separator ``<eos>`` is left out first. Raises UserError for a language
+    that the splitter does not know.
     """
-    from sentence_splitter import SentenceSplitter  # slow to import
+    from sentence_splitter import SentenceSplitter, SentenceSplitterException  # slow to import
 
-    splitter = SentenceSplitter(language=lang)
+    try:
+        splitter = SentenceSplitter(language=two_letters(lang))
+    except SentenceSplitterException:
+        what = f"the sentence splitter of ctxpro's scorer does not know the language {lang}"
+        raise UserError(f"-t {lang}: {what}") from None
 
     def last(line: str) -> str:
         text = line.rpartition(SEPARATOR)[2].strip()

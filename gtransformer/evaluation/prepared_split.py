@@ -30,13 +30,6 @@ def find_instance_index(prepared: Path, split: str) -> Path:
     return found[0]
 
 
-def release_files(prepared: Path, split: str, target: str) -> tuple[Path, Path]:
-    """Return the files of the target side's instances and dictionary, from which the reference
-    ``release`` is read.
-    """
-    return prepared / INSTANCES / f"{split}.{target}", prepared / "bin" / f"dict.{target}.txt"
-
-
 def read_side(prepared: Path, instance_index: InstanceIndex, lang: str) -> Documents:
     """Return one side of a split as documents of sentences, untouched text; the other side may be
     missing.
@@ -51,7 +44,9 @@ def read_target_pieces(prepared: Path, instance_index: InstanceIndex) -> list[li
 
     Raises UserError if they do not match the instance index.
     """
-    path, dictionary = release_files(prepared, instance_index.split, instance_index.target_lang)
+    target = instance_index.target_lang
+    path = prepared / INSTANCES / f"{instance_index.split}.{target}"
+    dictionary = prepared / "bin" / f"dict.{target}.txt"
     words = frozenset([*dictionary_words(dictionary), *RESERVED])
     instances = []
     for line in read_lines(path):

@@ -18,12 +18,7 @@ from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.data.languages import two_letters
 from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.data.unspaced import bleu_tokenizer
-from gtransformer.evaluation.prepared_split import (
-    find_instance_index,
-    read_side,
-    read_target_pieces,
-    release_files,
-)
+from gtransformer.evaluation.prepared_split import read_side, read_target_pieces
 from gtransformer.preprocess.bpe import remove_bpe_lines
 from gtransformer.preprocess.chain import SENTENCEPIECE_FILE, open_text
 from gtransformer.preprocess.instances import END
@@ -34,17 +29,6 @@ from gtransformer.preprocess.plain_text import Documents
 # authors' release computed the paper's scores: truecasing kept on both sides, whole instances
 # detokenised and then cut into sentences.
 REFERENCES = ("raw", "release")
-
-
-def reference_option(prepared: Path, split: str, target: str | None = None) -> str:
-    """Return ``both`` if the split can be scored as in the release, else ``raw``.
-
-    ``target``: the corpus's name of the target language; None: from the split's instance index.
-    """
-    target = target or InstanceIndex.load(find_instance_index(prepared, split)).target_lang
-    return (
-        "both" if all(path.is_file() for path in release_files(prepared, split, target)) else "raw"
-    )
 
 
 def raw_tokenizer(reference: Documents, wanted: str | None = None, lang: str = "") -> str:

@@ -13,7 +13,6 @@ from gtransformer.files import atomic_write
 from gtransformer.optional import read_wordpiece_tokeniser
 
 SPACE = "\u2581"  # SentencePiece's symbol for the blank before a word
-_BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")  # its byte fallback for characters without a piece
 # What looks like a control symbol of instance files and dictionaries, and language symbols like
 # [en].
 _CONTROL = re.compile(r"(?<!\S)(</?[a-z]+>|\[[A-Za-z_-]+\])(?!\S)")
@@ -131,15 +130,6 @@ class WordPieces:
         vocabulary = self._tokenizer.get_vocab()
         special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
         return [word for word in sorted(vocabulary, key=vocabulary.get) if word not in special]
-
-
-def spelled(word: str) -> str:
-    """Return a word of joined SentencePiece pieces for display, with its bytes (``<0xC3><0xA4>``)
-    as text.
-    """
-    return _BYTES.sub(
-        lambda run: bytes.fromhex(re.sub("<0x|>", "", run[0])).decode("utf-8", "replace"), word
-    )
 
 
 def save_wordpieces(folder: str | Path, output: str | Path) -> None:

@@ -12,11 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from html import escape, unescape
 from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from gtransformer.errors import UserError
+from gtransformer.files import read_lines
 from gtransformer.preprocess.corpus import DOCUMENT, Pair, check_reserved
 
 if TYPE_CHECKING:
@@ -33,7 +36,8 @@ _TAG = r"\{[^}]*\}|</?[A-Za-z][^>]*>"
 _LINE_BREAK = r"\\N"
 _SIGNS = rf"{_TAG}|{_LINE_BREAK}|[♪♫#\s]"
 _ENDS = re.compile(rf"((?:{_SIGNS}|[-–—]\s*)*)(.*?)((?:{_SIGNS})*)\Z", re.DOTALL)
-_NEXT_SPEAKER = rf"{_LINE_BREAK}(?=(?:{_TAG})*[-–—]\s*\w)"
+_NEXT_SPEAKER = rf"{_LINE_BREAK}(?=(?:{_TAG}|\s)*[-–—](?:{_TAG}|[^\w\\])*\w)"
+_INNER_TIME = r"<\d+:[\d:.]+>"  # WebVTT: when the words after it appear
 _SENTENCE_END = re.compile(r"[.!?…:;。！？♪♫\])\"”»]\Z")
 
 
@@ -71,31 +75,51 @@ def translate_file(
     film = load(path, with_html)
     parts = parts_of(film)
     joined = sentences(parts)
-    put_back(parts, joined, translate(to_lines(joined, gap)))
+    translations = translate(to_lines(joined, gap))
+    if Path(output).suffix.lower() == ".vtt":
+        translations = [escape(text, quote=False) for text in translations]
+    put_back(parts, joined, translations)
     options = {"keep_ssa_tags": True} if with_html else {}  # tags are then written as they are
     return film.to_string(Path(output).suffix.lower().removeprefix("."), **options)
 
 
 def load(path: str | Path, keep_html: bool = False) -> pysubs2.SSAFile:
-    """Read a file of subtitles; tags of HTML are kept, or become those of ASS."""
+    """Read a file of subtitles; tags of HTML are kept, or become those of ASS.
+
+    Raises UserError for a file that is no subtitles, or not UTF-8.
+    """
     import pysubs2
 
-    film = pysubs2.load(str(path), encoding="utf-8-sig", keep_html_tags=keep_html)
+    # pysubs2 would take a line with two inner times for the beginning of a cue.
+    text = re.sub(_INNER_TIME, "", "\n".join(read_lines(path)))
+    try:
+        film = pysubs2.SSAFile.from_string(text, keep_html_tags=keep_html)
+    except pysubs2.Pysubs2Error as error:
+        raise UserError(f"{path}: no subtitles that pysubs2 can read ({error})") from None
     if film.format == "vtt":
         for cue in film:
-            cue.text = cue.text.split(r"\N\N")[
-                0
-            ]  # pysubs2 adds the notes and names that stand before the next cue
+            # pysubs2 adds the notes and names that stand before the next cue.
+            cue.text = cue.text.split(r"\N\N")[0]
     return film
 
 
 def parts_of(film: pysubs2.SSAFile) -> list[Part]:
-    """Return the parts of all cues with text, in order."""
+    """Return the parts of all cues with text, in order.
+
+    Tags within a text are left out; so is one at an end whose partner this removes.
+    """
     parts = []
-    for cue in film:
-        for said in re.split(_NEXT_SPEAKER, cue.text) if cue.is_text else []:
-            before, text, after = _ENDS.match(said).groups()
+    for cue in filter(lambda cue: cue.is_text, film):
+        said = [_ENDS.match(part).groups() for part in re.split(_NEXT_SPEAKER, cue.text)]
+        within = Counter(re.findall(r"</?\w+", "".join(text for _, text, _ in said)))
+        names = {tag.strip("</") for tag in within}
+        single = [name for name in names if within[f"<{name}"] != within[f"</{name}"]]
+        removed = rf"</?(?:{'|'.join(single)})\b[^>]*>" if single else "(?!)"
+        for before, text, after in said:
             plain = re.sub(_TAG, "", re.sub(r"\\[Nnh]", " ", text))
+            if film.format == "vtt":
+                plain = unescape(plain)
+            before, after = (re.sub(removed, "", end) for end in (before, after))
             parts.append(Part(cue, before, " ".join(plain.split()), after))
     return parts
 
@@ -177,8 +201,11 @@ def read_cue_pairs(source: Path, target: Path, left_out: Counter[str]) -> Iterat
     """
     sides = []
     for path in (source, target):
-        cues = [cue for cue in load(path) if cue.is_text]
-        sides.append({(cue.start, cue.end): " ".join(cue.plaintext.split()) for cue in cues})
+        film = load(path)
+        decode = unescape if film.format == "vtt" else str
+        cues = [cue for cue in film if cue.is_text]
+        texts = [" ".join(decode(cue.plaintext).split()) for cue in cues]
+        sides.append({(cue.start, cue.end): text for cue, text in zip(cues, texts, strict=True)})
     left, right = sides
     both = [times for times in sorted(left) if left[times] and right.get(times)]
     left_out["cues without text or without one of equal times"] += len(

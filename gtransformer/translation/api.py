@@ -76,13 +76,12 @@ class TranslatedLine:
         """Return columns separated by tabs: the translation, or score and translation, of the best
         or all n best.
         """
-        if not self.translations:
+        if not self.translations or not (scores or several):
             return self._best
         cells = []
         for translation in self.translations if several else self.translations[:1]:
-            cells += (
-                [f"{translation.score:.4f}", translation.text] if scores else [translation.text]
-            )
+            text = translation.text.lstrip("\t")  # an indentation would be a column
+            cells += [f"{translation.score:.4f}", text] if scores else [text]
         return "\t".join(cells)
 
     def as_json(self, scores: bool, several: bool) -> str:

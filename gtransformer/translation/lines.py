@@ -135,7 +135,7 @@ def _text_line(
 ) -> InputLine:
     """Return a line that is not blank, with its sentences and its list mark."""
     clean = clean_line(text)
-    blanks = " " * (len(text) - len(text.lstrip(" ")))
+    blanks = text[: len(text) - len(text.lstrip(" \t"))]
     if not keep.has_words(clean):
         return InputLine(
             text, position, False, frame=[blanks + clean if CONTROL.search(text) else text]

@@ -47,6 +47,10 @@ ROWS = [
     (TRANSLATE, {"text": b"The dog.\nThe h\xffuse.\n"}, "line 2"),
     (TRANSLATE.replace("/out", "/text"), {}, "is read"),
     (TRANSLATE, {"model/manifest.json": "{"}, "manifest.json"),
+    (TRANSLATE.replace("/text", "/a.srt"), {"a.srt": b"00:01 --> 00:02\n\xe9\n"}, "{place}/a.srt"),
+    (TRANSLATE.replace("/text", "/a.srt"), {"a.srt": "One.\n"}, "{place}/a.srt"),
+    (TRANSLATE.replace("/text", "/a.srt --format json"), {}, "--format json"),
+    (TRANSLATE.replace("/text", "/a.vtt --nbest 2"), {}, "--nbest"),
     (f"{TRANSLATE} --beam 0", {}, "--beam 0"),
     (f"{TRANSLATE} --strategy sequential --sentence-rule off", {}, "--sentence-rule off"),
     (SCORE, {}, "{place}/test.jsonl"),
@@ -61,6 +65,8 @@ ROWS = [
     (SCORE.replace("{corpus}", "{place}"), {"test.jsonl": ""}, "{place}"),
     ("contrastive {corpus} --cpu --path {place}/none.pt --output {place}/out --items "
      "{place}/none.json", {}, "none"),
+    ("generative --items {place}/items --output {place}/out --hypotheses {place}/text -t zh",
+     {"items": '[{"expected": "er", "rule": "x"}]', "text": "a\n"}, "-t zh"),
     ("average {place} --last 2 -o {place}/out", {}, "{place}"),
     ("export {place}/none {place}/out", {}, "{place}/none"),
 ]  # fmt: skip

@@ -83,6 +83,12 @@ def test_only_the_last_sentence_counts(run, text, outputs):
     )
 
 
+def test_languages_of_the_splitter():
+    """Variants are their language's; abbreviations are known in it."""
+    line = "Ja. Er ist z.B. Nr. 5."
+    assert last_sentence("de_DE")(line) == last_sentence("de")(line) == "Er ist z.B. Nr. 5."
+
+
 def test_ctxpro(run):
     """A word of its own, whatever its case and what stands around it; *er* in *der* is none."""
     found = run(CTXPRO, '"Sie", sagte Paul.\nDer da.\nWie geht\'s Ihnen?\n')[1]["systems"]["out0"]

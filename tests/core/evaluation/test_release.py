@@ -7,7 +7,6 @@ from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer
 
 from gtransformer.data.instance_index import InstanceIndex
-from gtransformer.evaluation.references import reference_option
 from gtransformer.evaluation.score import score_translations
 
 # Three instances. The translation lacks a quotation mark in its first sentence, which turns those
@@ -111,7 +110,6 @@ def test_sentencepiece(prepared, tmp_path, helpers):
     pieces = [["▁Er ▁sagt ▁: ▁„ ▁Ja “ .", "▁Das ▁Haus boot"], ["▁x"], ["▁y", "▁z"]]
     helpers.write_pieces(prepared, pieces, "de_DE")
     (prepared / "sentencepiece.model").touch()
-    assert reference_option(prepared, "test") == "both"
     path = helpers.write_jsonl(tmp_path / "out.jsonl", helpers.jsonl_lines(pieces))
     scores = score_translations(prepared, "test", path, ["release"]).scores["release"]
     words = "Er sagt : „ Ja“. </s> Das Hausboot </s>".split()

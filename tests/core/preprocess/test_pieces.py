@@ -12,7 +12,6 @@ from gtransformer.preprocess.pieces import (
     SentencePieces,
     WordPieces,
     save_wordpieces,
-    spelled,
 )
 from tests.bert import save_bert, skip_without_transformers
 
@@ -71,10 +70,6 @@ def test_bytes_are_the_librarys_to_join(model: Path):
         " Das\ufffd Haus",
         " neu unbekanntes",
     ]
-
-
-def test_bytes_are_spelled():
-    assert spelled("<0xC3>x <0x4>") == "\ufffdx <0x4>"
 
 
 @pytest.mark.parametrize(

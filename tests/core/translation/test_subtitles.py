@@ -136,6 +136,43 @@ def test_comments_drawings_and_names_stay(tmp_path):
     assert translated(tmp_path / "a.vtt", tmp_path / "b.vtt") == ["<d>", "One.", "Two."]
 
 
+@pytest.mark.parametrize(
+    ("cue", "texts", "result"),
+    [
+        ("-Hi.\n<i>-Ho.</i>", ["Hi.", "Ho."], "-HI.\n<i>-HO.</i>"),
+        ("<i>- Hi.\n- Ho.</i>", ["Hi.", "Ho."], "<i>- HI.\n- HO.</i>"),
+        ("-¿Sí?\n-¡No!", ["¿Sí?", "¡No!"], "-¿SÍ?\n-¡NO!"),
+        ('- <i>"Hi."</i>\n- <i>"Ho."</i>', ['"Hi."', '"Ho."'], '- <i>"HI."</i>\n- <i>"HO."</i>'),
+        ("one\ntwo - three", ["one two - three"], "ONE TWO - THREE"),
+        ("<i>One</i> two.", ["One two."], "ONE TWO."),
+        ("One <i>two.</i>", ["One two."], "ONE TWO."),
+        ("<b><i>One</i> two.</b>", ["One two."], "<b>ONE TWO.</b>"),
+        ("<i>One</i> or <i>two.</i>", ["One or two."], "<i>ONE OR TWO.</i>"),
+        ("<i>One <b>or</b> two.</i>", ["One or two."], "<i>ONE OR TWO.</i>"),
+        ("<v Ann>One.", ["One."], "<v Ann>ONE."),
+    ],
+)
+def test_speakers_and_tags(tmp_path, cue, texts, result):
+    """A line for each speaker; tags of a cue's ends are kept, but not without their partner."""
+    head = "1\n00:00:01,000 --> 00:00:02,000\n"
+    (tmp_path / "a.srt").write_text(f"{head}{cue}\n\n", encoding="utf-8")
+    assert translated(tmp_path / "a.srt", tmp_path / "b.srt") == ["<d>", *texts]
+    assert (tmp_path / "b.srt").read_text(encoding="utf-8") == f"{head}{result}\n\n"
+
+
+def test_signs_of_webvtt(tmp_path):
+    """Entities are text, here and in other formats; times within a cue are left out."""
+    cue = "00:01.000 --> 00:03.000\n{}\n"
+    text = "R&amp;D:&nbsp;<00:01.500>1 &lt; 2 &amp; <00:02.000><c>so on</c>"
+    (tmp_path / "a.vtt").write_text(f"WEBVTT\n\n{cue.format(text)}", encoding="utf-8")
+    assert translated(tmp_path / "a.vtt", tmp_path / "b.vtt") == ["<d>", "R&D: 1 < 2 & so on"]
+    assert "R&amp;D: 1 &lt; 2 &amp; SO ON\n" in (tmp_path / "b.vtt").read_text(encoding="utf-8")
+    translated(tmp_path / "a.vtt", tmp_path / "b.srt")
+    assert "\nR&D: 1 < 2 & SO ON\n" in (tmp_path / "b.srt").read_text(encoding="utf-8")
+    pairs = list(read([tmp_path / "a.vtt"] * 2, Options(("en", "de"))))
+    assert pairs == [[("R&D: 1 < 2 & so on",) * 2]]
+
+
 def test_divide_loses_nothing():
     draw = random.Random(1)
     for _ in range(300):

@@ -103,15 +103,17 @@ def test_text(translate, text):
 
 def test_blank_lines_and_list_marks(translate, text):
     """--one-document; blanks and list marks at the beginning of a line stay as they are."""
-    lines = ["# Mary finds her book.", "", "  - The old dog sleeps.", "", "    The house."]
+    lines = ["# Mary finds her book.", "", "  - The old dog sleeps.", "", "\t\tThe house."]
     output, errors = translate(text(lines), "--one-document")
     assert "translated 5 lines (1 documents)" in errors and output[1] == output[3] == ""
     plain, _ = translate(text(["Mary finds her book.", "The old dog sleeps.", "The house."]))
     assert [output[0], output[2], output[4]] == [
         f"# {plain[0]}",
         f"  - {plain[1]}",
-        f"    {plain[2]}",
+        f"\t\t{plain[2]}",
     ]
+    scored, _ = translate(text(lines), "--one-document", "--scores")
+    assert scored[4].split("\t")[1:] == plain[2:]
 
 
 def test_pipes_and_compressed_files(translate, text, tmp_path, monkeypatch):

@@ -1,11 +1,15 @@
-"""Paths of the installation: recipes, and the checkout if there is one."""
+"""Paths of the installation, and the provenance of a result: command, commit, versions, date."""
 
 from __future__ import annotations
 
+import datetime
 import importlib.metadata
 import os
 import platform
-from collections.abc import Iterable
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -52,3 +56,63 @@ def as_typed(text: str) -> str:
     ``gtransformer[bert]``.
     """
     return text if checkout() else text.replace("pip install -e '.[", "pip install 'gtransformer[")
+
+
+PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "sacremoses", "subword-nmt", "numpy")
+
+
+def current_commit() -> str | None:
+    """Return the commit of this package's checkout, with ``+changes`` if tracked files differ from
+    it.
+
+    None if the package is installed without its checkout, if nothing is committed yet, or if there
+    is no git.
+    """
+    if checkout() is None:
+        return None
+    try:
+        commit, changed = (
+            _git("rev-parse", "HEAD"),
+            _git("status", "--porcelain", "--untracked-files=no"),
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit + ("+changes" if changed else "")
+
+
+def _git(*arguments: str) -> str:
+    result = subprocess.run(
+        ["git", *arguments], cwd=checkout(), capture_output=True, text=True, check=True
+    )
+    return result.stdout.strip()
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that a result depends on."""
+    return versions(PACKAGES)
+
+
+def provenance(name: str, argv: Sequence[str] | None) -> dict:
+    """Return ``command``, ``commit``, ``versions`` and ``date`` of a result.
+
+    Args:
+        name: of the running command, as ``score`` or ``lab cxmi``, or the start of another
+            program's command line.
+        argv: its arguments; None: this process's.
+    """
+    start = name if name.startswith("python ") else f"gtransformer {name}"
+    arguments = sys.argv[1:] if argv is None else argv
+    return {
+        "command": shlex.join([*start.split(), *arguments]),
+        "commit": current_commit(),
+        "versions": package_versions(),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def device_name() -> str:
+    """Return the names of the GPUs, or "CPU"."""
+    import torch  # slow, and needed only here
+
+    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return ", ".join(names) or f"CPU ({os.cpu_count()} cores)"

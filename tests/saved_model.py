@@ -15,10 +15,8 @@ from omegaconf import OmegaConf
 
 from gtransformer.files import write_json
 from gtransformer.plugin.export import Sources, export
-from gtransformer.preprocess.binarise import count_words, write_dictionary
-from gtransformer.preprocess.bpe import learn_codes
-from gtransformer.preprocess.instances import instance_line
-from gtransformer.preprocess.moses import Moses, learn_truecaser
+from gtransformer.preprocess.instances import count_words, instance_line, write_dictionary
+from gtransformer.preprocess.tokenisers import Moses, learn_codes, learn_truecaser
 from gtransformer.translation.options import SearchOptions
 
 WORDS = {

@@ -15,10 +15,10 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.data.languages import two_letters
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.text_table import accuracy_table
+from gtransformer.evaluation.tables import accuracy_table
 from gtransformer.files import check_output, write_json
+from gtransformer.installation import provenance
 from gtransformer.preprocess.chain import read_settings
-from gtransformer.provenance import provenance
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -59,10 +59,9 @@ def main(argv: list[str] | None = None) -> None:
     from tqdm import tqdm
 
     from gtransformer.evaluation.accuracy import suite_report
-    from gtransformer.evaluation.instances import capacity_of
-    from gtransformer.evaluation.suite_files import read_suite
-    from gtransformer.evaluation.suites import score_items
+    from gtransformer.evaluation.contrastive import capacity_of, score_items
     from gtransformer.plugin.load_model import load_scorer, sentence_encoder
+    from gtransformer.preprocess.suites import read_suite
 
     suite = read_suite(args.items, args.context, args.documents)
     settings = read_settings(args.prepared)

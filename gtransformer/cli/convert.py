@@ -10,9 +10,14 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.preprocess.characters import clean_line
 from gtransformer.preprocess.corpus import SPLITS, raw_file
-from gtransformer.preprocess.ctxpro import read_suite, with_translations, write_sources
 from gtransformer.preprocess.formats import FORMATS, Options, divided, read, write_split
 from gtransformer.preprocess.plain_text import write_documents
+from gtransformer.preprocess.suites import (
+    read_ctxpro,
+    read_suite,
+    with_translations,
+    write_sources,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -175,9 +180,7 @@ def report(split: str, files: Iterable[Path], documents: int, sentences: int) ->
 
 def convert_contrapro(args: argparse.Namespace) -> None:
     """Write the source documents of ContraPro: each item's context, then its sentence."""
-    from gtransformer.evaluation import suite_files
-
-    suite = suite_files.read_suite([args.items], args.context, args.documents)
+    suite = read_suite([args.items], args.context, args.documents)
     documents = [
         [sentence for sentence in map(clean_line, item.source) if sentence] for item in suite.items
     ]
@@ -188,7 +191,7 @@ def convert_contrapro(args: argparse.Namespace) -> None:
 
 def convert_ctxpro(args: argparse.Namespace) -> None:
     """Write the documents of items; their target side only if context translations are given."""
-    entries, documents, left_out = read_suite(args.items, args.inputs, args.without)
+    entries, documents, left_out = read_ctxpro(args.items, args.inputs, args.without)
     files = write_sources(args.output, args.split, args.langs, entries, documents)
     if args.context_translations:
         pairs = with_translations(entries, documents, args.context_translations, files[0])

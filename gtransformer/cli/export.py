@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.provenance import provenance
+from gtransformer.installation import provenance
 from gtransformer.translation.options import SearchOptions, add_search_options, search_of
 
 

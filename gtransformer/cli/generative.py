@@ -12,13 +12,19 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.accuracy import sign_tests, suite_report
-from gtransformer.evaluation.generative import is_judged, judge, last_sentence, read_outputs
+from gtransformer.evaluation.accuracy import (
+    is_judged,
+    judge,
+    last_sentence,
+    read_outputs,
+    sign_tests,
+    suite_report,
+)
 from gtransformer.evaluation.score import name_systems
-from gtransformer.evaluation.suite_files import read_suite
-from gtransformer.evaluation.text_table import accuracy_table
+from gtransformer.evaluation.tables import accuracy_table
 from gtransformer.files import check_output, write_json
-from gtransformer.provenance import provenance
+from gtransformer.installation import provenance
+from gtransformer.preprocess.suites import read_suite
 
 
 def build_parser() -> argparse.ArgumentParser:

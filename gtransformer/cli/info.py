@@ -7,8 +7,13 @@ import argparse
 import gtransformer
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.installation import PACKAGE, config_directory
-from gtransformer.provenance import current_commit, device_name, package_versions
+from gtransformer.installation import (
+    PACKAGE,
+    config_directory,
+    current_commit,
+    device_name,
+    package_versions,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:

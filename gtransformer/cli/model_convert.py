@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> None:
     """Read the model, write the directory, print its contents."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.provenance import provenance
+    from gtransformer.installation import provenance
     from gtransformer.translation.convert import convert
 
     pair = args.source_lang, args.target_lang

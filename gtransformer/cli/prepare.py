@@ -8,10 +8,9 @@ import sys
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.preprocess.manifest import table, unknown_warnings
+from gtransformer.preprocess.manifest import TOKENISERS, Settings, table, unknown_warnings
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.pipeline import prepare, warn
-from gtransformer.preprocess.settings import TOKENISERS, Settings
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -16,23 +16,22 @@ from sacrebleu.metrics import BLEU
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.comet import COMMAND, comet_scores
 from gtransformer.evaluation.metrics import COMET, DEFAULT_METRICS
-from gtransformer.evaluation.prepared_split import RAW
-from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
-from gtransformer.evaluation.references import REFERENCES
+from gtransformer.evaluation.references import RAW, REFERENCES
 from gtransformer.evaluation.score import (
+    COMET_COMMAND,
     Evaluation,
+    comet_scores,
     compare_systems,
     name_systems,
     score_text,
     score_translations,
 )
-from gtransformer.evaluation.side_by_side import page
-from gtransformer.evaluation.text_table import score_table
+from gtransformer.evaluation.segments import ALIGNMENTS, ORDER
+from gtransformer.evaluation.tables import page, score_table
 from gtransformer.files import atomic_write, check_output, write_json
+from gtransformer.installation import provenance
 from gtransformer.preprocess.plain_text import read_shaped
-from gtransformer.provenance import provenance
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -70,8 +69,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     alignment += "(default: %(default)s)"
     add("--align", choices=ALIGNMENTS, default=ORDER, help=alignment)
-    comet = f"also compute COMET, with this command (default: {COMMAND})"
-    add("--comet", nargs="?", const=COMMAND, metavar="COMMAND", help=comet)
+    comet = f"also compute COMET, with this command (default: {COMET_COMMAND})"
+    add("--comet", nargs="?", const=COMET_COMMAND, metavar="COMMAND", help=comet)
     test = "test differences from the baseline over documents: p-value and 95 %% interval"
     add("--test", action="store_true", help=test)
     tokenizer = "sacrebleu's tokeniser for raw text (default: by language, mostly 13a)"

@@ -24,8 +24,8 @@ from gtransformer.preprocess.plain_text import input_lines
 from gtransformer.preprocess.subtitles import GAP, is_subtitles, translate_file
 from gtransformer.search.strategies import PRECISIONS
 from gtransformer.translation.keep import USUAL, Keep
+from gtransformer.translation.lines import SentenceSplitter
 from gtransformer.translation.options import add_search_options
-from gtransformer.translation.splitter import SentenceSplitter
 
 
 def build_parser() -> argparse.ArgumentParser:

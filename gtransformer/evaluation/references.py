@@ -14,16 +14,64 @@ from collections.abc import Callable, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
+from gtransformer.data.dictionaries import RESERVED, dictionary_words
 from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.data.languages import two_letters
 from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.data.unspaced import bleu_tokenizer
-from gtransformer.evaluation.prepared_split import read_side, read_target_pieces
-from gtransformer.preprocess.bpe import remove_bpe_lines
+from gtransformer.errors import UserError
+from gtransformer.files import read_lines
 from gtransformer.preprocess.chain import SENTENCEPIECE_FILE, open_text
-from gtransformer.preprocess.instances import END
-from gtransformer.preprocess.pieces import SPACE
-from gtransformer.preprocess.plain_text import Documents
+from gtransformer.preprocess.instances import END, split_instance
+from gtransformer.preprocess.plain_text import Documents, read_plain
+from gtransformer.preprocess.tokenisers import SPACE, remove_bpe_lines
+
+RAW, INSTANCES = "text", "instances"  # folders of a prepared corpus
+# fairseq's Dictionary.string(escape_unk=True): an unknown word of a reference matches nothing
+UNKNOWN = "<<unk>>"
+
+
+def find_instance_index(prepared: Path, split: str) -> Path:
+    """Return the path of a split's instance index. Raises UserError, listing the existing splits,
+    if there is none.
+    """
+    folder = prepared / "bin"
+    found = sorted(folder.glob(f"{split}.*-*.instances.json"))
+    if len(found) != 1:
+        splits = ", ".join(sorted(path.name for path in folder.glob("*.instances.json")))
+        raise UserError(
+            f"{prepared}: not a prepared corpus with one split {split!r}; it has: {splits}"
+        )
+    return found[0]
+
+
+def read_side(prepared: Path, instance_index: InstanceIndex, lang: str) -> Documents:
+    """Return one side of a split as documents of sentences, untouched text; the other side may be
+    missing.
+    """
+    documents, _ = read_plain(prepared / RAW / f"{instance_index.split}.{lang}")
+    return documents
+
+
+def read_target_pieces(prepared: Path, instance_index: InstanceIndex) -> list[list[str]]:
+    """Return the target side by instance, sentences of pieces as fairseq-generate reads them;
+    unknown ones are ``UNKNOWN``.
+
+    Raises UserError if they do not match the instance index.
+    """
+    target = instance_index.target_lang
+    path = prepared / INSTANCES / f"{instance_index.split}.{target}"
+    dictionary = prepared / "bin" / f"dict.{target}.txt"
+    words = frozenset([*dictionary_words(dictionary), *RESERVED])
+    instances = []
+    for line in read_lines(path):
+        pieces = [sentence.split() for sentence in split_instance(line)]
+        instances.append(
+            [" ".join(p if p in words else UNKNOWN for p in sentence) for sentence in pieces]
+        )
+    join(instance_index, instances)
+    return instances
+
 
 # raw: the translation as a reader sees it, plain text, against the untouched text. release: as the
 # authors' release computed the paper's scores: truecasing kept on both sides, whole instances

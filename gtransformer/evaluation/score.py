@@ -3,11 +3,18 @@
 A system is what fairseq-generate wrote for a prepared split (``PREFIX.jsonl`` of ``--gen-output``,
 or its standard output with lines ``H-0``, ``H-1``, ...) or plain text. The former can be scored
 against each of ``references.REFERENCES``, plain text only against the untouched one, ``raw``.
+
+COMET is computed by unbabel-comet's own command ``comet-score``. The package needs other versions
+of numpy and transformers than this one, so it is installed in an environment of its own.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,17 +23,72 @@ from typing import Any
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import TRANSLATED, TranslatedInstance, read_translations
 from gtransformer.errors import UserError
-from gtransformer.evaluation.metrics import DEFAULT_METRICS, DEFAULT_TITLES, Score
-from gtransformer.evaluation.prepared_split import RAW, find_instance_index
-from gtransformer.evaluation.realignment import MWER, ORDER, read_any_number
-from gtransformer.evaluation.references import raw_tokenizer, render
-from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations
+from gtransformer.evaluation.metrics import DEFAULT_METRICS, DEFAULT_TITLES, SENTENCES, Score
+from gtransformer.evaluation.references import RAW, find_instance_index, raw_tokenizer, render
+from gtransformer.evaluation.segments import (
+    MWER,
+    ORDER,
+    Segments,
+    read_any_number,
+    segments_of_text,
+    segments_of_translations,
+)
 from gtransformer.evaluation.significance import compare
 from gtransformer.files import read_lines, sha256
 from gtransformer.preprocess.chain import SENTENCEPIECE_FILE
 from gtransformer.preprocess.instances import BEGIN, END
-from gtransformer.preprocess.pieces import SPACE
-from gtransformer.preprocess.plain_text import read_plain, read_shaped, write_documents
+from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped, write_documents
+from gtransformer.preprocess.tokenisers import SPACE
+
+COMET_COMMAND, COMET_MODEL = "comet-score", "Unbabel/wmt22-comet-da"
+COMET_INSTALL = (
+    "python3.11 -m venv comet && comet/bin/pip install 'unbabel-comet>=2.2.7,<3' 'setuptools<81'"
+)
+SYSTEM_SCORE = re.compile(r"\tscore: (\S+)$", re.MULTILINE)  # of a system
+
+
+def comet_scores(command: str, systems: Sequence[Segments], sources: Documents) -> list[Score]:
+    """Return the COMET score of each system's sentences, against the first reference.
+
+    Args:
+        command: ``comet-score`` or its path.
+        systems: scored against the same reference.
+        sources: documents of sentences, in the shape of the reference.
+
+    Raises UserError if there is no such command, or if it fails.
+    """
+    first = systems[0]
+    source = [sources[document][position - 1] for document, position in first.positions]
+    names = [f"system{number}" for number in range(len(systems))]
+    texts = {"source": source, "reference": first.sentences.references}
+    texts |= {
+        name: segments.sentences.hypotheses for name, segments in zip(names, systems, strict=True)
+    }
+    program = shutil.which(command)
+    if program is None:
+        raise UserError(
+            f"--comet: no program {command}; install it with: {COMET_INSTALL}, then give --comet "
+            f"comet/bin/{COMET_COMMAND}"
+        )
+    line = [str(Path(program).absolute()), "-s", "source", "-r", "reference", "-t", *names]
+    line += ["--model", COMET_MODEL, "--quiet", "--only_system"]
+    # Paths of this environment must not reach the other one.
+    environment = {
+        key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for name, lines in texts.items():
+            Path(folder, name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        done = subprocess.run(
+            line, cwd=folder, env=environment, capture_output=True, encoding="utf-8"
+        )
+    found = SYSTEM_SCORE.findall(done.stdout)
+    if len(found) != len(systems):
+        said = (done.stderr or done.stdout).strip().rpartition("\n")[2]
+        raise UserError(f"{program} failed: {said}")
+    signature = first.signed(f"{COMET_COMMAND}|model:{COMET_MODEL}", SENTENCES)
+    return [Score(float(score), signature, len(source)) for score in found]
+
 
 HYPOTHESIS = re.compile(
     r"H-(?P<number>\d+)\t\S+\t(?P<text>.*)"

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.accuracy import standard_error
-from gtransformer.evaluation.instances import capacity_of
-from gtransformer.evaluation.prepared_split import find_instance_index, read_side
+from gtransformer.evaluation.contrastive import capacity_of
+from gtransformer.evaluation.references import find_instance_index, read_side
 from gtransformer.evaluation.sentence_scores import Progress, Request, TokenLists, size
 from gtransformer.plugin.load_model import load_scorer, sentence_encoder
 

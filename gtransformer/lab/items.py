@@ -16,7 +16,7 @@ import torch
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE
 from gtransformer.evaluation.accuracy import bucket_name, suite_report
-from gtransformer.evaluation.instances import Capacity, capacity_of
+from gtransformer.evaluation.contrastive import Capacity, capacity_of, score_items
 from gtransformer.evaluation.sentence_scores import (
     Progress,
     Request,
@@ -24,12 +24,11 @@ from gtransformer.evaluation.sentence_scores import (
     TokenLists,
     pad_rows,
 )
-from gtransformer.evaluation.suite_files import Item
-from gtransformer.evaluation.suites import score_items
 from gtransformer.files import read_json
 from gtransformer.plugin.load_model import load_model, sentence_encoder
 from gtransformer.plugin.options import BATCH, wants_document
 from gtransformer.preprocess.corpus import raw_file, read_documents
+from gtransformer.preprocess.suites import Item
 
 
 def read_items(path: Path) -> list[Item]:

@@ -19,7 +19,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from torch import nn
 
 from gtransformer.data.instance_index import InstanceIndex
-from gtransformer.evaluation.prepared_split import find_instance_index
+from gtransformer.evaluation.references import find_instance_index
 from gtransformer.evaluation.sentence_scores import Layout, Request, SentenceScorer, TokenLists
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
@@ -31,7 +31,7 @@ from gtransformer.plugin.sentence_start import (
     words_before_symbols,
 )
 from gtransformer.plugin.task import TranslationDocTask
-from gtransformer.translation.precision import model_options
+from gtransformer.translation.engine import model_options
 
 STARTS = {
     "neutral": {"gate_bias": 0.0, "neutral_gates": True},

@@ -17,7 +17,7 @@ from gtransformer.plugin.checkpoints import load_trained
 from gtransformer.plugin.options import wants_document
 from gtransformer.plugin.task import TranslationDocTask
 from gtransformer.preprocess.chain import open_text, read_settings
-from gtransformer.preprocess.moses import Moses
+from gtransformer.preprocess.tokenisers import Moses
 
 
 def load_model(prepared: Path, checkpoint: Path, cpu: bool) -> tuple[nn.Module, object]:

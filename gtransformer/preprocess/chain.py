@@ -20,9 +20,9 @@ from gtransformer.data.languages import two_letters
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.preprocess.characters import clean_line, one_form
-from gtransformer.preprocess.moses import Moses
-from gtransformer.preprocess.pieces import SentencePieces, WordPieces
+from gtransformer.preprocess.tokenisers import Moses, SentencePieces, WordPieces
 
+MODEL_KIND = "gtransformer model"  # in the manifest of a model directory
 CODES, TRUECASER = "bpe.codes", "truecase."
 SENTENCEPIECE_FILE, TARGET_PIECES = "sentencepiece.model", "sentencepiece.target.model"
 WORDPIECE_FILE = "wordpieces.json"

@@ -13,8 +13,6 @@ from typing import Any
 from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.errors import UserError
 from gtransformer.preprocess import manifest
-from gtransformer.preprocess.binarise import binarise, count_words, write_dictionary
-from gtransformer.preprocess.bpe import learn_codes, read_codes
 from gtransformer.preprocess.chain import (
     CODES,
     SENTENCEPIECE_FILE,
@@ -27,16 +25,24 @@ from gtransformer.preprocess.chain import (
 )
 from gtransformer.preprocess.clean import clean_files
 from gtransformer.preprocess.corpus import find_splits, raw_file
-from gtransformer.preprocess.instances import write_instances
-from gtransformer.preprocess.moses import Moses, learn_truecaser
+from gtransformer.preprocess.instances import (
+    binarise,
+    count_words,
+    write_dictionary,
+    write_instances,
+)
+from gtransformer.preprocess.manifest import MOSES, Settings, check_given, with_vocabulary
 from gtransformer.preprocess.parallel import map_file, sentences
-from gtransformer.preprocess.pieces import (
+from gtransformer.preprocess.tokenisers import (
+    Moses,
     SentencePieces,
     WordPieces,
+    learn_codes,
     learn_sentencepiece,
+    learn_truecaser,
+    read_codes,
     save_wordpieces,
 )
-from gtransformer.preprocess.settings import MOSES, Settings, check_given, with_vocabulary
 
 STEPS = "steps"  # folder of the intermediate results, which is removed at the end
 

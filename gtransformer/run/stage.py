@@ -15,7 +15,7 @@ from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_record, sha256, write_json
-from gtransformer.provenance import current_commit, device_name, package_versions
+from gtransformer.installation import current_commit, device_name, package_versions
 
 SEARCH = "generate.json"  # in a run's directory: the options of generation of its recipe
 

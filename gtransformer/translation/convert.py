@@ -23,7 +23,7 @@ from gtransformer.models.from_sentence_model import SentenceModel, read_sentence
 from gtransformer.models.from_sentence_model.sentence_model import SPECIAL
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from gtransformer.preprocess.chain import SENTENCEPIECE_FILE, TARGET_PIECES
-from gtransformer.preprocess.pieces import SentencePieces
+from gtransformer.preprocess.tokenisers import SentencePieces
 from gtransformer.translation.model_directory import check_search, new_directory, write_model
 from gtransformer.translation.options import SearchOptions
 

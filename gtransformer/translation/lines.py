@@ -12,11 +12,28 @@ from itertools import islice
 import numpy as np
 
 from gtransformer.data.instances import BOUNDARY_TOKENS, Filling, parts
-from gtransformer.preprocess.bpe import SEPARATOR
+from gtransformer.data.languages import two_letters
 from gtransformer.preprocess.characters import CONTROL, clean_line, is_blank
 from gtransformer.preprocess.corpus import is_document_mark
-from gtransformer.preprocess.pieces import SPACE
+from gtransformer.preprocess.tokenisers import SEPARATOR, SPACE
 from gtransformer.translation.keep import NOTHING, Keep
+
+
+class SentenceSplitter:
+    """A splitter of lines of one language into sentences."""
+
+    def __init__(self, lang: str):
+        from sentencex import segment
+
+        self.lang, self._segment = two_letters(lang), segment  # mBART's en_XX is en
+
+    def __call__(self, line: str) -> list[str]:
+        """Return the sentences of a line, without blanks at their ends; no other character is
+        lost.
+        """
+        sentences = (sentence.strip() for sentence in self._segment(self.lang, line))
+        return [sentence for sentence in sentences if sentence]
+
 
 # Blanks and a list mark at the beginning of a line, which are kept. Not ``3.``: it may belong to a
 # date.

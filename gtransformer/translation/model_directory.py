@@ -28,8 +28,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.saved import save
-from gtransformer.preprocess.chain import open_text
-from gtransformer.preprocess.settings import MODEL_KIND
+from gtransformer.preprocess.chain import MODEL_KIND, open_text
 from gtransformer.search.strategies import AUTO, FULL, PARALLEL, SLIDING
 from gtransformer.translation.options import SearchOptions
 

@@ -22,7 +22,6 @@ PLUGIN = {"plugin"}  # what fairseq sees
 # fairseq, may import all of the core.
 ALLOWED = {
     "installation": set(),
-    "provenance": {"installation"},
     "errors": {"installation"},
     "files": BASE,
     "settings": BASE | {"files"},
@@ -43,7 +42,6 @@ ALLOWED["run"] = TEXT | {
     "preprocess",
     "plugin",
     "evaluation",
-    "provenance",
 }
 ALLOWED["cli"] = ALLOWED.keys() | {"gtransformer"}  # the core's commands: all of the core
 ALLOWED["lab"] = ALLOWED.keys() | {"gtransformer"}  # which knows nothing of it

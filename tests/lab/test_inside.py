@@ -9,7 +9,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
-from gtransformer.evaluation.instances import Capacity
+from gtransformer.evaluation.contrastive import Capacity
 from gtransformer.evaluation.sentence_scores import Request
 from gtransformer.files import read_json
 from gtransformer.lab.attention import draw, inspect, inspect_split

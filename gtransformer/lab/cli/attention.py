@@ -11,9 +11,9 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.text_table import align
+from gtransformer.evaluation.tables import align
 from gtransformer.files import write_json
-from gtransformer.provenance import provenance
+from gtransformer.installation import provenance
 
 
 def build_parser() -> argparse.ArgumentParser:

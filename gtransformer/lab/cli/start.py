@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.text_table import align
+from gtransformer.evaluation.tables import align
 
 
 def build_parser() -> argparse.ArgumentParser:

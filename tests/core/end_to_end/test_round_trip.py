@@ -18,11 +18,10 @@ from gtransformer.cli.prepare import main
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.score import score_translations
 from gtransformer.files import read_json, read_lines
-from gtransformer.preprocess.binarise import write_dictionary
 from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.characters import clean_line
-from gtransformer.preprocess.instances import split_instance
-from gtransformer.preprocess.pieces import SentencePieces, learn_sentencepiece
+from gtransformer.preprocess.instances import split_instance, write_dictionary
+from gtransformer.preprocess.tokenisers import SentencePieces, learn_sentencepiece
 from tests.commands import run
 from tests.raw_corpus import write_documents
 from tests.support import SHARED

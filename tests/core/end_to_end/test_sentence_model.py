@@ -16,7 +16,7 @@ from fairseq.data import Dictionary, indexed_dataset
 
 from gtransformer.cli.prepare import main as prepare
 from gtransformer.preprocess.chain import open_text
-from gtransformer.preprocess.moses import Moses
+from gtransformer.preprocess.tokenisers import Moses
 from tests.commands import GENERATION, only_error, run
 
 pytestmark = pytest.mark.slow

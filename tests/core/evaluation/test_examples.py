@@ -10,10 +10,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from gtransformer.evaluation.instances import Capacity
+from gtransformer.evaluation.contrastive import Capacity, score_items
 from gtransformer.evaluation.sentence_scores import SentenceScorer
-from gtransformer.evaluation.suite_files import Item
-from gtransformer.evaluation.suites import score_items
+from gtransformer.preprocess.suites import Item
 from tests.core.evaluation.any_system import SYSTEMS, make_system, score_by_hand
 from tests.core.models.test_document_transformer import beside_model
 

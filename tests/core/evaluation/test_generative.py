@@ -8,15 +8,15 @@ import pytest
 from sentence_splitter import SentenceSplitter
 
 from gtransformer.cli.generative import main
-from gtransformer.evaluation.generative import (
+from gtransformer.evaluation.accuracy import (
     contains,
     is_judged,
     judge,
     last_sentence,
     read_outputs,
 )
-from gtransformer.evaluation.suite_files import read_suite
 from gtransformer.files import read_json, write_json
+from gtransformer.preprocess.suites import read_suite
 from tests.support import SHARED
 
 CTXPRO = [

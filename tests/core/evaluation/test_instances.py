@@ -9,7 +9,7 @@ import random
 import numpy as np
 import pytest
 
-from gtransformer.evaluation.instances import Capacity, capacity_of
+from gtransformer.evaluation.contrastive import Capacity, capacity_of
 from tests.core.evaluation.corpus_tasks import PREPARED, doc_task
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from gtransformer.cli.score import main
 from gtransformer.errors import UserError
-from gtransformer.evaluation.realignment import MWER, cut_points, realign
 from gtransformer.evaluation.score import score_text
+from gtransformer.evaluation.segments import MWER, cut_points, realign
 
 
 def distance(one: list[str], other: list[str]) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from gtransformer.cli.convert import main as convert
 from gtransformer.errors import UserError
-from gtransformer.evaluation.suite_files import read_suite
+from gtransformer.preprocess.suites import read_suite
 from tests.support import SHARED
 
 CONTRAPRO, DISCOURSE = SHARED / "data" / "contrapro", SHARED / "data" / "discourse_en-ru"

@@ -11,8 +11,8 @@ from fairseq.data import Dictionary
 from gtransformer.models.gtransformer.bert import GTransformerBertConfig, GTransformerBertModel
 from gtransformer.optional import import_transformers
 from gtransformer.plugin.bert import load_bert
-from gtransformer.preprocess.binarise import write_dictionary
-from gtransformer.preprocess.pieces import WordPieces, save_wordpieces
+from gtransformer.preprocess.instances import write_dictionary
+from gtransformer.preprocess.tokenisers import WordPieces, save_wordpieces
 from tests.bert import save_bert, skip_without_transformers
 from tests.support import encoded, pad_batch, relative_error, tiny_dictionary
 

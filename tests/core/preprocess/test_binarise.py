@@ -10,7 +10,7 @@ from fairseq.data import Dictionary
 from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
-from gtransformer.preprocess.binarise import binarise, count_words, write_dictionary
+from gtransformer.preprocess.instances import binarise, count_words, write_dictionary
 from tests.commands import run
 
 LINES = {

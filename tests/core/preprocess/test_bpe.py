@@ -7,7 +7,7 @@ import subword_nmt.apply_bpe
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
-from gtransformer.preprocess.bpe import (
+from gtransformer.preprocess.tokenisers import (
     apply_bpe,
     learn_codes,
     read_bpe,

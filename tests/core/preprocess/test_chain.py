@@ -10,7 +10,7 @@ import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from gtransformer.plugin.load_model import sentence_encoder
-from gtransformer.preprocess.moses import Moses, learn_truecaser
+from gtransformer.preprocess.tokenisers import Moses, learn_truecaser
 
 LINES = ["It's old, isn't it?", "Das Haus, das wir sehen, ist grün.", "Anna sees it!"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sentencepiece import SentencePieceTrainer
 
-from gtransformer.preprocess.pieces import (
+from gtransformer.preprocess.tokenisers import (
     SentencePieces,
     WordPieces,
     save_wordpieces,

@@ -11,9 +11,9 @@ from torch import nn
 from gtransformer.errors import UserError
 from gtransformer.modules.kernels import Int8Linear, PackedLinear
 from gtransformer.modules.processor import has_bfloat16, has_int8
-from gtransformer.translation import precision as precision_module
+from gtransformer.translation import engine
 from gtransformer.translation.api import GTransformer, Translation
-from gtransformer.translation.precision import check_precision
+from gtransformer.translation.engine import check_precision
 from tests.saved_model import make_model
 from tests.support import relative_error
 
@@ -115,6 +115,6 @@ def test_int8_is_close_and_depends_on_no_batch(saved_model):
 def test_what_cannot_be_had_is_refused(precision, device, monkeypatch):
     """What the processor has no instructions for, or is for other devices."""
     for instructions in ("has_int8", "has_bfloat16"):
-        monkeypatch.setattr(precision_module, instructions, lambda: False)
+        monkeypatch.setattr(engine, instructions, lambda: False)
     with pytest.raises(UserError, match=f"--precision {precision}"):
         check_precision(precision, torch.device(device))

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gtransformer.translation.splitter import SentenceSplitter
+from gtransformer.translation.lines import SentenceSplitter
 from tests.hard_text import STRANGE
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gtransformer.cli.model_convert import main as model_convert
-from gtransformer.preprocess.pieces import SentencePieces
+from gtransformer.preprocess.tokenisers import SentencePieces
 from tests.commands import only_error
 from tests.core import marian_numpy as marian
 from tests.core.models.from_sentence_model.marian_models import (

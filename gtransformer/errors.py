@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import functools
 import os
 import re
@@ -53,14 +52,6 @@ def cli_main(main: Callable[..., int | None]) -> Callable[..., int]:
             return 1
 
     return wrapped
-
-
-def check_counts(args: argparse.Namespace, *names: str) -> None:
-    """Raise UserError for an option with a number below 1."""
-    for name in names:
-        value = getattr(args, name)
-        if value is not None and value < 1:
-            raise UserError(f"--{name.replace('_', '-')} {value}: give at least 1")
 
 
 @contextmanager

@@ -16,8 +16,6 @@ from typing import Any, BinaryIO
 from gtransformer.errors import UserError
 
 PARAMETERS = "model.safetensors"  # of a model directory
-CHECKPOINT_ENDING = ".pt"  # of names
-NO_JSON = (ValueError, RecursionError)  # errors of Python's parser
 COMPRESSED = (".xz", ".gz")  # suffixes of files that are decompressed when they are read
 
 
@@ -153,11 +151,5 @@ def sha256(path: str | Path) -> str | None:
     """
     if Path(path).is_fifo():
         return None
-    digest = hashlib.sha256()
-    try:
-        with open(path, "rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    return digest.hexdigest()
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -24,7 +24,7 @@ from gtransformer.preprocess.plain_text import input_lines
 from gtransformer.preprocess.subtitles import GAP, is_subtitles, translate_file
 from gtransformer.search.strategies import PRECISIONS
 from gtransformer.translation.keep import USUAL, Keep
-from gtransformer.translation.lines import SentenceSplitter
+from gtransformer.translation.lines import sentence_splitter
 from gtransformer.translation.options import add_search_options
 
 
@@ -133,7 +133,7 @@ def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list]:
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, args.precision)
     model.keep = Keep(args.keep if "" in args.keep else [*USUAL, *args.keep], model.survives)
     options = model.options.given(vars(args))
-    split = SentenceSplitter(model.directory.source_lang) if args.split_sentences else None
+    split = sentence_splitter(model.directory.source_lang) if args.split_sentences else None
     remarks, documents = model.remarks(), 0
     with tqdm(total=len(lines), unit=" lines", disable=args.quiet, leave=False) as bar:
         for window in model.translate_lines(lines, options, split, args.one_document):
@@ -141,7 +141,7 @@ def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list]:
                 remarks.add(line.line, line.at_limit, line.lost)
             yield window
             bar.update(len(window))
-            documents = window[-1].line.position.documents
+            documents = window[-1].line.document
     for remark in remarks:
         print(remark, file=sys.stderr)
     if not args.quiet:

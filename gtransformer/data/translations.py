@@ -18,7 +18,7 @@ from typing import TypeVar
 from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.errors import UserError
-from gtransformer.files import NO_JSON, read_lines
+from gtransformer.files import read_lines
 
 Sentence = TypeVar("Sentence")
 TRANSLATED = "give the split and the prepared corpus that were translated"
@@ -137,7 +137,7 @@ def read_translations(path: str | Path, instance_index: InstanceIndex) -> list[T
             span = entry["document"], entry["first_sentence"], entry["sentences"]
             current = tuple(entry["current"]) if entry.get("current") else None
             found.append((int(entry["id"]), TranslatedInstance(*span, sentences, current)))
-        except (*NO_JSON, LookupError, TypeError, AttributeError):
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise UserError(
                 f"{path}, line {number}: not an instance as --gen-output writes it"
             ) from None

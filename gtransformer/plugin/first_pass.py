@@ -21,7 +21,6 @@ from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.data.sides import Sides
 from gtransformer.data.translations import read_documents
 from gtransformer.errors import UserError
-from gtransformer.files import CHECKPOINT_ENDING
 from gtransformer.plugin.checkpoints import AS_GIVEN, load_trained, read_settings
 from gtransformer.plugin.loading import binarised_prefix
 from gtransformer.plugin.options import check_languages
@@ -60,7 +59,7 @@ def open_first_pass(
         )
     ((split, dataset),), began = task.datasets.items(), time.monotonic()
     spans, ranges = dataset.spans(), dataset.src.ranges.tolist()
-    if path.suffix == CHECKPOINT_ENDING:
+    if path.suffix == ".pt":
         # Each sentence is the last one of an instance's source.
         sources = [dataset.src.sentences.tokens(last - 1, last) for _, last in ranges]
         locations = [(span.document, span.first_sentence) for span in spans]

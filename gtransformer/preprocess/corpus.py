@@ -80,14 +80,6 @@ def fault(path: str | Path, line: int, what: str) -> UserError:
     return UserError(f"{path}, line {line}: {what}")
 
 
-class NoLanguagePair(UserError):
-    """A raw corpus has no files of a language pair, but of ``pairs``: "en-fr", ..."""
-
-    def __init__(self, pairs: Sequence[str], message: str):
-        super().__init__(message)
-        self.pairs = pairs
-
-
 def raw_file(folder: Path, langs: Sequence[str], split: str, lang: str) -> Path:
     """Return the path of a side of a split (train, dev, test); ``langs``: source and target."""
     return folder / f"concatenated_{langs[0]}2{langs[1]}_{split}_{lang}.txt"
@@ -127,8 +119,7 @@ def find_splits(
     pairs = sorted({f"{found[1]}-{found[2]}" for name in names if (found := _NAME.match(name))})
     have = f"it has {', '.join(pairs)}" if pairs else "it has no corpus files at all"
     wanted = raw_file(Path(), langs, "train", source_lang)
-    raise NoLanguagePair(
-        pairs,
+    raise UserError(
         f"{raw}: no files for the language pair {'-'.join(langs)} ({wanted} and so on); {have}",
     )
 

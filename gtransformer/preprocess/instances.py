@@ -7,6 +7,7 @@ An instance has consecutive sentences of one document, grouped greedily by the r
 
 from __future__ import annotations
 
+import re
 import shutil
 import struct
 from collections import Counter
@@ -74,22 +75,10 @@ def split_instance(line: str) -> list[str]:
     """Return the sentences of an instance line. Raise UserError unless the line consists of ``<s>
     ... </s>``.
     """
-    sentences: list[str] = []
-    words: list[str] | None = None
-    for word in line.split():
-        if word == BEGIN and words is None:
-            words = []
-        elif word == END and words is not None:
-            sentences.append(" ".join(words))
-            words = None
-        elif words is None or word in (BEGIN, END):
-            raise UserError(
-                f"not an instance, {word!r} after {len(sentences)} sentences: {line[:60]!r}"
-            )
-        else:
-            words.append(word)
-    if words is not None:
-        raise UserError(f"not an instance, the last sentence lacks {END}: {line[-60:]!r}")
+    found = re.findall(rf"{BEGIN} (.*?)(?<!\S){END}(?!\S)", line)
+    sentences = [sentence.strip() for sentence in found]
+    if instance_line(sentences) != line.strip() or line.split().count(BEGIN) != len(sentences):
+        raise UserError(f"not an instance, sentences in {BEGIN} and {END}: {line[:60]!r}")
     return sentences
 
 

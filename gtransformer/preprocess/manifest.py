@@ -213,12 +213,8 @@ def description(settings: Settings, splits: Mapping[str, tuple[Path, Path]]) -> 
     del values["workers"]
     values |= {name: bool(values[name]) for name in PATHS}
     given = {path.name: sha256(path) for path in settings.given_files()}
-    return {"settings": values, "given": given, "inputs": checksums(splits)}
-
-
-def checksums(splits: Mapping[str, tuple[Path, Path]]) -> dict[str, str]:
-    """Return the SHA-256 of the raw files of each split, by their names."""
-    return {path.name: sha256(path) for files in splits.values() for path in files}
+    inputs = {path.name: sha256(path) for files in splits.values() for path in files}
+    return {"settings": values, "given": given, "inputs": inputs}
 
 
 def difference(manifest: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:

@@ -34,8 +34,6 @@ def input_lines(name: str) -> Iterator[str]:
     """
     if name != "-":
         return text_lines(name)
-    if sys.stdin is None:
-        raise UserError("standard input is closed; name a file")
     return without_markup(decode_lines(sys.stdin.buffer, "standard input"), "standard input")
 
 
@@ -118,7 +116,7 @@ def placed(path: str | Path, lines: list[str], shape: list[int], like: str | Pat
     """Divide lines without ``<d>`` into documents of the given numbers of sentences.
 
     Each line is a sentence; or there is one blank line between documents, or any number of them if
-    no sentence is empty. Ambiguous blank lines are refused.
+    no sentence is empty.
     """
     total, ends = sum(shape), list(accumulate(shape))
     between = [
@@ -137,8 +135,6 @@ def placed(path: str | Path, lines: list[str], shape: list[int], like: str | Pat
         and sum(map(len, blocks)) == total
     ):
         lines = [line for block in blocks for line in block]
-    elif len(lines) == total and len(shape) == len(blocks) == total - sum(map(len, blocks)) + 1 > 1:
-        raise ambiguous(path, lines, like)
     if len(lines) != total:
         blank = (
             f"; if blank lines are sentences, put a line {DOCUMENT} before each document in both"
@@ -151,17 +147,6 @@ def placed(path: str | Path, lines: list[str], shape: list[int], like: str | Pat
         )
     rest = iter(lines)
     return [[next(rest) for _ in range(count)] for count in shape]
-
-
-def ambiguous(path: str | Path, lines: list[str], like: str | Path) -> UserError:
-    """Return the error for blank lines that may separate documents or be sentences."""
-    return fault(
-        path,
-        list(map(is_blank, lines)).index(True) + 1,
-        "blank, which may separate documents or be a sentence without translation, since the "
-        f"file has as many lines as {like} has sentences; put a line {DOCUMENT} before each "
-        "document",
-    )
 
 
 def write_documents(path: Path, documents: Documents) -> None:

@@ -89,9 +89,9 @@ class TranslatedLine:
         documents), ``source`` as read, ``translation``, and on request ``score`` and ``nbest``.
         """
         value: dict = {
-            "line": self.line.position.lines,
-            "document": None if self.line.breaks else self.line.position.documents,
-            "sentence": None if self.line.breaks else self.line.position.sentences,
+            "line": self.line.number,
+            "document": None if self.line.breaks else self.line.document,
+            "sentence": None if self.line.breaks else self.line.sentence,
             "source": self.line.text,
             "translation": self._best,
         }

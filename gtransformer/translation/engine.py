@@ -15,7 +15,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.model import prefix_of
 from gtransformer.models.saved import load
 from gtransformer.modules.kernels import quantise
-from gtransformer.modules.processor import has_bfloat16, has_int8
+from gtransformer.modules.processor import has_int8
 from gtransformer.search.beam import Scoring
 from gtransformer.search.generator import LIMITS, DocumentGenerator, in_batches
 from gtransformer.search.positions import longest_sentence, longest_source
@@ -31,12 +31,6 @@ def check_precision(precision: str, device: torch.device) -> str:
         raise UserError(f"precision {precision!r} is unknown; give one of {', '.join(PRECISIONS)}")
     if precision == "float16" and device.type != "cuda":
         raise UserError("--precision float16 is for GPUs, and this run has none; leave it out")
-    if precision == "bfloat16" and device.type == "cpu" and not has_bfloat16():
-        raise UserError(
-            "--precision bfloat16: this processor has no instructions for it (AVX512-BF16 or AMX), "
-            "so it would "
-            "be slow; use --precision float32"
-        )
     if precision == "int8" and device.type != "cpu":
         raise UserError(
             "--precision int8 is for CPUs, and this run has a GPU; use --precision float16, or "

@@ -18,23 +18,6 @@ from gtransformer.preprocess.corpus import is_document_mark
 from gtransformer.preprocess.tokenisers import SEPARATOR, SPACE
 from gtransformer.translation.keep import NOTHING, Keep
 
-
-class SentenceSplitter:
-    """A splitter of lines of one language into sentences."""
-
-    def __init__(self, lang: str):
-        from sentencex import segment
-
-        self.lang, self._segment = two_letters(lang), segment  # mBART's en_XX is en
-
-    def __call__(self, line: str) -> list[str]:
-        """Return the sentences of a line, without blanks at their ends; no other character is
-        lost.
-        """
-        sentences = (sentence.strip() for sentence in self._segment(self.lang, line))
-        return [sentence for sentence in sentences if sentence]
-
-
 # Blanks and a list mark at the beginning of a line, which are kept. Not ``3.``: it may belong to a
 # date.
 LIST_MARK = re.compile(r" *(?:(?:[-*+•>]|#{1,6}|\d{1,3}\)) +)*")
@@ -49,32 +32,18 @@ GAP = "\0"  # in a frame: what the target language has between sentences
 Encode = Callable[[list[str]], list[list[str]]]
 
 
-@dataclass(frozen=True)
-class TextPosition:
-    """A position in a text: lines read, documents begun, sentences (lines) read of the current
-    document, 0 if none.
+def sentence_splitter(lang: str) -> Callable[[str], list[str]]:
+    """Return a function from a line of a language to its sentences, without blanks at their ends.
 
-    ``marked``: the text begins with ``<d>``, so that blank lines are empty sentences (``corpus``).
+    No other character is lost.
     """
+    from sentencex import segment
 
-    lines: int = 0
-    documents: int = 0
-    sentences: int = 0
-    marked: bool = False
+    def split(line: str) -> list[str]:
+        sentences = (sentence.strip() for sentence in segment(two_letters(lang), line))
+        return [sentence for sentence in sentences if sentence]
 
-    def after_break(self, mark: bool = True) -> TextPosition:
-        """Return the position after a line that is no sentence and ends a document; ``mark``: it is
-        ``<d>``.
-        """
-        return TextPosition(
-            self.lines + 1, self.documents, 0, self.marked or (mark and not self.documents)
-        )
-
-    def after_sentence(self) -> TextPosition:
-        """Return the position after a line of text, which may begin a document."""
-        return TextPosition(
-            self.lines + 1, self.documents + (self.sentences == 0), self.sentences + 1, self.marked
-        )
+    return split
 
 
 @dataclass(frozen=True)
@@ -83,7 +52,9 @@ class InputLine:
 
     Attributes:
         text: as it was read.
-        position: after the line; for a sentence these are its own numbers, from 1.
+        number: of the line, from 1.
+        document, sentence: its document and its place there, from 1; of a line that ends a document
+            that document, and 0.
         breaks: whether it ends a document (``<d>``, or a blank line of a text that does not begin
             with ``<d>``).
         sentences: the sentences to translate: one, several of running text, none of a line without
@@ -96,7 +67,9 @@ class InputLine:
     """
 
     text: str
-    position: TextPosition
+    number: int
+    document: int
+    sentence: int
     breaks: bool
     sentences: list[str] = field(default_factory=list)
     frame: list[str] = field(default_factory=list)
@@ -131,37 +104,38 @@ def read_text(
         one_document: blank lines do not end a document.
         keep: replaces what must come back as it is.
     """
-    iterator, position = iter(lines), TextPosition(marked=one_document)
+    iterator, number, document, sentence = iter(lines), 0, 0, 0
+    marked = one_document
     while chunk := list(islice(iterator, CHUNK)):
         read: list[InputLine] = []
         for line in chunk:
             text = line.removesuffix("\n")
-            clean = clean_line(text)
-            mark, blank = is_document_mark(text), is_blank(clean)
-            breaks = mark or (blank and not position.marked)
-            position = position.after_break(mark) if breaks else position.after_sentence()
-            if breaks or blank:
-                read.append(InputLine(text, position, breaks))
+            mark, blank = is_document_mark(text), is_blank(clean_line(text))
+            breaks = mark or (blank and not marked)
+            number += 1
+            if breaks:
+                marked = marked or (mark and not document)
+                sentence = 0
             else:
-                read.append(_text_line(text, position, keep, split))
+                document += not sentence
+                sentence += 1
+            parts = () if breaks or blank else parts_of(text, keep, split)
+            read.append(InputLine(text, number, document, sentence, breaks, *parts))
         yield from encoded(read, encode, longest)
 
 
-def _text_line(
-    text: str, position: TextPosition, keep: Keep, split: Callable[[str], list[str]] | None = None
-) -> InputLine:
-    """Return a line that is not blank, with its sentences and its list mark."""
+def parts_of(
+    text: str, keep: Keep, split: Callable[[str], list[str]] | None = None
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the sentences, the frame and the spans (``InputLine``) of a line that is not blank."""
     clean = clean_line(text)
     blanks = text[: len(text) - len(text.lstrip(" \t"))]
     if not keep.has_words(clean):
-        return InputLine(
-            text, position, False, frame=[blanks + clean if CONTROL.search(text) else text]
-        )
+        return [], [blanks + clean if CONTROL.search(text) else text], []
     mark = LIST_MARK.match(clean)[0]
     rest, spans = keep.replace(clean[len(mark) :])
     sentences = (split(rest) if split else []) or [rest]
-    frame = [blanks + mark, *[GAP] * (len(sentences) - 1), ""]
-    return InputLine(text, position, False, sentences, frame, spans)
+    return sentences, [blanks + mark, *[GAP] * (len(sentences) - 1), ""], spans
 
 
 def encoded(
@@ -239,7 +213,7 @@ class Remarks:
         }
         for remark, holds in remarks.items():
             if holds:
-                where = f"sentence {line.position.sentences} of document {line.position.documents}"
+                where = f"sentence {line.sentence} of document {line.document}"
                 self.places.setdefault(remark, []).append(where)
 
     def __iter__(self) -> Iterator[str]:
@@ -270,9 +244,9 @@ class Window:
         """Return the number of a sentence's document and its own in it, from 1; within a line they
         are counted on.
         """
-        line, sentence = reference
-        position = self.lines[line].position
-        return position.documents, position.sentences + sentence
+        number, sentence = reference
+        line = self.lines[number]
+        return line.document, line.sentence + sentence
 
 
 def windows(

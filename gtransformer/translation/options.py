@@ -70,22 +70,10 @@ class SearchOptions:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("beam", 1),
-            ("nbest", 1),
-            ("max_tokens", 1),
-            ("sampling_topk", 0),
-            ("seed", 0),
-        ):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise UserError(f"--{name.replace('_', '-')} {value}: give at least {least}")
-        if self.seed is not None and self.sampling_topk is None:
-            raise UserError("--seed is for --sampling-topk; give that, too")
-        if self.nbest > self.beam:
+        if not 1 <= self.nbest <= self.beam:
             raise UserError(
-                f"--nbest {self.nbest} is more than --beam {self.beam}: search finds as many as "
-                "its beam"
+                f"--beam {self.beam}, --nbest {self.nbest}: give at least 1, and no more "
+                "translations than the beam finds"
             )
         if self.sampling_topk is not None and self.beam > 1:
             raise UserError(

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gtransformer.translation.lines import SentenceSplitter
+from gtransformer.translation.lines import sentence_splitter
 from tests.hard_text import STRANGE
 
 
@@ -29,12 +29,12 @@ from tests.hard_text import STRANGE
     ],
 )
 def test_sentences(lang, text, sentences):
-    assert SentenceSplitter(lang)(text) == sentences
+    assert sentence_splitter(lang)(text) == sentences
 
 
 def test_nothing_but_blanks_is_lost():
     draw = random.Random(1)
-    split = SentenceSplitter("en")
+    split = sentence_splitter("en")
     parts = [
         *STRANGE,
         "A dog.",

@@ -101,11 +101,9 @@ def test_places(text, one_document, places):
     """Document and sentence of every line that is no border; a line in the text for each line."""
     lines = list(read_text(text, words, one_document=one_document))
     assert [line.text for line in lines] == text
-    found = [(line.position.documents, line.position.sentences) for line in lines]
+    found = [(line.document, line.sentence) for line in lines]
     assert {number: found[number] for number, line in enumerate(lines) if not line.breaks} == places
-    assert [line.position.lines for line in lines if not line.breaks] == [
-        number + 1 for number in places
-    ]
+    assert [line.number for line in lines if not line.breaks] == [number + 1 for number in places]
     assert all(
         line.tokens == ([[text[number]]] if text[number].isalpha() else [])
         for number, line in enumerate(lines)

@@ -31,15 +31,8 @@ def check_precision(precision: str, device: torch.device) -> str:
         raise UserError(f"precision {precision!r} is unknown; give one of {', '.join(PRECISIONS)}")
     if precision == "float16" and device.type != "cuda":
         raise UserError("--precision float16 is for GPUs, and this run has none; leave it out")
-    if precision == "int8" and device.type != "cpu":
-        raise UserError(
-            "--precision int8 is for CPUs, and this run has a GPU; use --precision float16, or "
-            "--cpu"
-        )
-    if precision == "int8" and not has_int8():
-        raise UserError(
-            "--precision int8: this processor has no instructions for it (AVX2); leave it out"
-        )
+    if precision == "int8" and (device.type != "cpu" or not has_int8()):
+        raise UserError("--precision int8 is for CPUs with AVX2; leave it out")
     return precision
 
 

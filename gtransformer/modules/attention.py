@@ -126,6 +126,8 @@ class MultiheadAttention(nn.Module):
 
     def _embedded(self, numbers: SentenceNumbers, tags: np.ndarray, like: Tensor) -> Tensor:
         """Embed tags (n,) int64 as queries or keys, (n, heads, dim) in the type of ``like``."""
+        if isinstance(tags, Tensor):  # of a packed batch, whose shapes must not depend on them
+            return numbers(tags, like.dtype).to(like.dtype).view_as(like)
         distinct, inverse = (
             on_device(one, like.device) for one in np.unique(tags, return_inverse=True)
         )

@@ -23,7 +23,11 @@ FEWEST_ROWS = 256  # but at least of so many tokens, or 250,000 words would mean
 
 
 def fused_cross_entropy(
-    features: Tensor, weight: Tensor, targets: Tensor, smoothing: float
+    features: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    smoothing: float,
+    counts: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the summed loss and the summed negative log likelihood of ``targets``.
 
@@ -36,6 +40,7 @@ def fused_cross_entropy(
             type, gradients that of the arguments.
         targets: (tokens,) int64, no padding.
         smoothing: e, between 0 and 1.
+        counts: (tokens,) bool, the targets that count; None: all do.
 
     Returns:
         two scalars, float32 (float64 for float64 input); only the first has a gradient.
@@ -49,13 +54,19 @@ def fused_cross_entropy(
         torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else features.dtype
     )
     with torch.autocast(device, enabled=False):
-        return _FusedCrossEntropy.apply(features, weight, targets, smoothing, dtype)
+        return _FusedCrossEntropy.apply(features, weight, targets, smoothing, dtype, counts)
 
 
 class _FusedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx, features: Tensor, weight: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
+        ctx,
+        features: Tensor,
+        weight: Tensor,
+        targets: Tensor,
+        smoothing: float,
+        dtype: torch.dtype,
+        counts: Tensor | None,
     ):
         want_features, want_weight = ctx.needs_input_grad[:2]
         ctx.types = features.dtype, weight.dtype
@@ -76,7 +87,8 @@ class _FusedCrossEntropy(torch.autograd.Function):
         for start in range(0, len(features), rows):
             h, target = features[start : start + rows], targets[start : start + rows].unsqueeze(1)
             grad = product(h, weight).to(summed)
-            chunk_nll, total = _turn_into_gradient(grad, target, exact, spread, peak)
+            count = None if counts is None else counts[start : start + rows].unsqueeze(1)
+            chunk_nll, total = _turn_into_gradient(grad, target, count, exact, spread, peak)
             nll += chunk_nll
             loss += peak * chunk_nll + spread * total
             if want_features:
@@ -89,21 +101,26 @@ class _FusedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad_loss: Tensor, _):
-        unscaled = (
-            grad_loss.device.type == "cpu" and grad_loss.item() == 1.0
-        )  # reading it would synchronise with a GPU
+        # Reading the scale would synchronise with a GPU, and end a compiled graph.
+        readable = grad_loss.device.type == "cpu" and not torch.compiler.is_compiling()
+        unscaled = readable and grad_loss.item() == 1.0
         grads = [
             None if grad is None else (grad if unscaled else grad * grad_loss).to(dtype)
             for grad, dtype in zip(ctx.saved_tensors, ctx.types, strict=True)
         ]
-        return *grads, None, None, None
+        return *grads, None, None, None, None
 
 
 def _turn_into_gradient(
-    logits: Tensor, target: Tensor, exact: torch.dtype, spread: float, peak: float
+    logits: Tensor,
+    target: Tensor,
+    count: Tensor | None,
+    exact: torch.dtype,
+    spread: float,
+    peak: float,
 ) -> tuple[Tensor, Tensor]:
     """Replace logits (tokens, words) by d loss / d logits = softmax - (peak at the target) -
-    spread.
+    spread, or by 0 where a target does not count.
 
     It processes some rows at a time: on the CPU, all passes but the first then find them in the
     cache.
@@ -127,4 +144,8 @@ def _turn_into_gradient(
         x.sub_(spread)
         x.scatter_add_(1, words, torch.full_like(normaliser, -peak))
         part.copy_(x)  # x itself, if the types are equal
-    return torch.cat(nlls).sum(), torch.cat(totals).sum()
+    nll, total = torch.cat(nlls), torch.cat(totals)
+    if count is not None:
+        logits.mul_(count)
+        nll, total = nll * count, total * count
+    return nll.sum(), total.sum()

@@ -37,7 +37,8 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     On the CPU PyTorch's own dropout draws one random number for each element and takes three times
     as long.
     """
-    if not training or not 0 < p < 1 or x.device.type != "cpu":
+    on_cpu = x.device.type == "cpu" and not torch.compiler.is_compiling()
+    if not training or not 0 < p < 1 or not on_cpu:
         return functional.dropout(x, p, training)
     words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     numbers = words.view(torch.int16)[: x.numel()].view(
@@ -171,9 +172,9 @@ class PackedLinear:
 
 
 def _is_for_onednn(x: Tensor) -> bool:
-    return (
-        x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() > 0 and onednn_is_faster()
-    )
+    if torch.compiler.is_compiling() or x.device.type != "cpu":
+        return False
+    return x.dtype == torch.float32 and x.numel() > 0 and onednn_is_faster()
 
 
 def product(x: Tensor, weight: Tensor) -> Tensor:
@@ -192,7 +193,8 @@ def rows_at_once(x: Tensor, columns: int | None = None) -> int:
     """
     if columns is not None:
         return max(1, SCORED_ELEMENTS * (LARGER_ON_GPU if x.is_cuda else 1) // columns)
-    return max(1, CACHED_ELEMENTS // x.shape[1]) if x.device.type == "cpu" else max(1, len(x))
+    cached = x.device.type == "cpu" and not torch.compiler.is_compiling()
+    return max(1, CACHED_ELEMENTS // x.shape[1]) if cached else max(1, len(x))
 
 
 def log_probabilities(logits: Tensor) -> Tensor:

@@ -46,11 +46,15 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, offset: Tensor, longest: int) -> Tensor:
         """Embed offset (...) int64, position from 0, all below ``longest`` -> (..., channels)."""
+        self.grow(longest)
+        return self.weights[offset + self.first]
+
+    def grow(self, longest: int) -> None:
+        """Let the table have positions below ``longest``."""
         needed = longest + self.first
         if len(self.weights) < needed:
             size = max(1024, 1 << (needed - 1).bit_length())
             self.weights = self._table(size).to(self._float_tensor)
-        return self.weights[offset + self.first]
 
     def _apply(self, fn, recurse: bool = True):
         """Convert the module, as ``double`` does; the table is computed again, or it would keep its

@@ -67,6 +67,8 @@ def batch_iterator(
     together = task.options.sentences_together
     limits = (max_tokens, max_sentences) if together is None else (None, together)
     batches = dataset.batch_by_size(indices, *limits)
+    if task.compiling and dataset is task.datasets.get(task.cfg.train_subset):
+        dataset.packer = task.compiling.packer(dataset, batches, max_tokens)
     iterator = EpochBatchIterator
     if dataset.documents is not None:
         iterator, batches = DocumentIterator, shared_by_document(batches, dataset, num_shards)

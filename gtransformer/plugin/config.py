@@ -10,7 +10,7 @@ from omegaconf import II
 
 from gtransformer.data.batching import ORDERS, SIZE
 from gtransformer.data.instances import INSTANCE_KINDS, KINDS, STORED
-from gtransformer.models.common.config import SWITCH, option
+from gtransformer.models.common.config import COMPILE, SWITCH, option
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer.model import DOC_MODES
 from gtransformer.search.strategies import AUTO, FULL, SENTENCE_RULES, STRATEGIES, STRATEGY_KINDS
@@ -100,6 +100,12 @@ class TranslationDocConfig(TranslationConfig):
         None,
         "with --batch-order document: consecutive sentences that are translated together "
         "(default: 16 with --first-pass)",
+    )
+    compile: ChoiceEnum(COMPILE) = option(
+        "auto",
+        "compile encoder, decoder and loss of training, with batches of fixed shapes. on: refuse "
+        "what cannot be compiled; auto: on a GPU, where it is possible",
+        COMPILE,
     )
     doc_double_lr: bool = option(
         False,

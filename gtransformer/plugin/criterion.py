@@ -15,6 +15,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from gtransformer.data.batch_fields import ROWS
+from gtransformer.data.packing import PACKED
 from gtransformer.modules.fused_loss import fused_cross_entropy
 
 WORD_NLL, WORDS = (
@@ -44,6 +45,9 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         """Return the summed loss, sample size (target tokens, or instances with ``--sentence-avg``)
         and logs.
         """
+        if PACKED in sample:
+            loss, nll = model(packed=sample[PACKED], smoothing=self.eps)
+            return self._result(sample, sample["nsentences"], loss, nll, {})
         decoder = getattr(model, "decoder", None)
         fusible = getattr(decoder, "output_is_product", False)
         if not fusible or self.report_accuracy or self.ignore_prefix_size or not reduce:
@@ -59,12 +63,18 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             if not model.training and hasattr(self.task, "sides"):
                 forced = torch.isin(targets, targets.new_tensor(self.task.sides.unpredicted))
                 of_words = self._of_words(*product, forced, nll)
-        sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
+        return self._result(sample, sample["target"].size(0), loss, nll, of_words)
+
+    def _result(
+        self, sample: dict, instances: int, loss: Tensor, nll: Tensor, of_words: dict
+    ) -> tuple:
+        """Return what ``forward`` returns."""
+        sample_size = instances if self.sentence_avg else sample["ntokens"]
         logs = {
             "loss": loss.detach(),
             "nll_loss": nll.detach(),
             "ntokens": sample["ntokens"],
-            "nsentences": sample["target"].size(0),
+            "nsentences": instances,
             "sample_size": sample_size,
             **of_words,
         }

@@ -11,6 +11,7 @@ from fairseq.data.data_utils import collate_tokens
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE, with_counted_targets
 from gtransformer.data.batching import document_order, fill_batches
+from gtransformer.data.packing import PACKED, Packer
 from gtransformer.data.word_dropout import WordDropout
 from gtransformer.plugin.sentences import SentenceSpan
 
@@ -41,7 +42,12 @@ class DocumentPairDataset(LanguagePairDataset):
         costs: (instances,) int64, tokens that each adds to a batch, if it is not translated at
             once; None: all its tokens.
         shuffle: whether equally long instances have a random order.
+
+    Attributes:
+        packer: makes batches of fixed shapes instead, for a compiled training.
     """
+
+    packer: Packer | None = None
 
     def __init__(
         self,
@@ -98,6 +104,8 @@ class DocumentPairDataset(LanguagePairDataset):
         """
         if not samples:
             return {}
+        if self.packer is not None:
+            return self._packed(samples)
         lengths = torch.tensor([len(sample["source"]) for sample in samples])
         if self.documents is None:
             lengths, order = lengths.sort(descending=True)
@@ -128,6 +136,23 @@ class DocumentPairDataset(LanguagePairDataset):
         batch["ntokens"] = int(batch["target"].ne(self.tgt_dict.pad()).sum())
         context = None if self.context is None else torch.from_numpy(self.context[numbers.numpy()])
         return with_counted_targets(batch, self.tgt_dict.pad(), context, self.unpredicted)
+
+    def _packed(self, samples: list[dict]) -> dict:
+        """Return a batch of fixed shapes, whose targets that do not count are padding."""
+        padding, unpredicted = self.tgt_dict.pad(), torch.tensor(self.unpredicted, dtype=torch.long)
+        targets = []
+        for sample in samples:
+            counts = ~torch.isin(sample["target"], unpredicted)
+            if self.context is not None:
+                counts[: self.context[sample["id"]]] = False
+            targets.append(sample["target"].where(counts, padding))
+        sides = ([sample[name] for sample in samples] for name in ("source", "prev_output_tokens"))
+        return {
+            "id": torch.tensor([sample["id"] for sample in samples]),
+            "nsentences": len(samples),
+            "ntokens": sum(int(target.ne(padding).sum()) for target in targets),
+            PACKED: self.packer(*sides, targets),
+        }
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch; fairseq's iterator calls it before every epoch. Data loader workers

@@ -25,6 +25,7 @@ from gtransformer.data.sides import Sides
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of, prefix_of
 from gtransformer.plugin.batches import batch_iterator
+from gtransformer.plugin.compiling import Compiling
 from gtransformer.plugin.config import TranslationDocConfig
 from gtransformer.plugin.document_dataset import DocumentPairDataset
 from gtransformer.plugin.entropy import measured
@@ -80,6 +81,7 @@ class TranslationDocTask(FairseqTask):
         )
         self.writer: TranslationWriter | None = None
         self.bleu: BleuValidation | None = None
+        self.compiling: Compiling | None = None  # of a training
         self.numbered = False  # whether a model built so far reads the numbers of sentences
         self.left_out: list[int] = []  # target symbols that do not count in the loss of the model
 
@@ -228,6 +230,8 @@ class TranslationDocTask(FairseqTask):
             if whole is not None:
                 add_hours_of_start(whole)
             prepare_finetuning(model, self.cfg, whole, (self.src_dict, self.tgt_dict))
+            if whole is not None:
+                self.compiling = Compiling(str(self.cfg.compile), model, whole)
         if self.cfg.eval_bleu:
             generator = self.build_generator([model], generator_options(self.cfg.eval_bleu_args))
             self.bleu = BleuValidation(generator, self.tgt_dict, self.sides.no_text, self.options)

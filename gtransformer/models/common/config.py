@@ -23,6 +23,7 @@ ACTIVATIONS = {
     "swish": functional.silu,
 }
 ON, OFF = SWITCH = ("on", "off")
+COMPILE = ("auto", ON, OFF)
 UNLIMITED_POSITIONS = (
     1_000_000  # the task's default limit on tokens; sinusoidal positions extend as needed
 )

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import AttentionBlock
+from gtransformer.models.common.compiled import compiled_loss
 from gtransformer.models.common.config import OFF, DocumentModelConfig
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
@@ -142,12 +143,14 @@ class DocumentModel(nn.Module):
 
     def forward(
         self,
-        src_tokens: Tensor,
-        src_lengths: Tensor | None,
-        prev_output_tokens: Tensor,
+        src_tokens: Tensor | None = None,
+        src_lengths: Tensor | None = None,
+        prev_output_tokens: Tensor | None = None,
         ragged: bool = False,
+        packed: dict | None = None,
+        smoothing: float = 0.0,
         **more,
-    ) -> tuple[Tensor, dict]:
+    ) -> tuple[Tensor, dict | Tensor]:
         """Compute logits (batch, target length, vocabulary) for documents; see encoder and decoder
         for the arguments.
 
@@ -155,7 +158,12 @@ class DocumentModel(nn.Module):
 
         With ``ragged``, return the top states (tokens, channels) of the real target tokens instead,
         for losses that compute logits themselves. The extras then have ``layout``.
+
+        Of a ``packed`` batch instead, return its summed loss with label ``smoothing`` and its
+        summed negative log likelihood, from a compiled graph.
         """
+        if packed is not None:
+            return compiled_loss(self, packed, smoothing)
         layout = self.decoder.layout(
             prev_output_tokens
         )  # read now: after the encoder the host would wait for it

@@ -1,0 +1,103 @@
+"""``--compile``: whether a training can be compiled, and its packed batches."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from fairseq.data import ConcatDataset
+from omegaconf import DictConfig
+from torch import nn
+
+from gtransformer.data.packing import Packer, Symbols, capacity_of
+from gtransformer.errors import UserError
+from gtransformer.models.common.compiled import why_not_compiled
+from gtransformer.models.common.config import BOTH_MARKS, COMPILE
+from gtransformer.modules import varlen
+from gtransformer.plugin.document_dataset import DocumentPairDataset
+
+logger = logging.getLogger(__name__)
+
+AUTO, ON, OFF = COMPILE
+FUSED_LOSS = "fused_label_smoothed_cross_entropy"
+HALF_PRECISION = ("fp16", "bf16", "amp", "memory_efficient_fp16", "memory_efficient_bf16")
+
+
+class Compiling:
+    """Whether a training is compiled.
+
+    Args:
+        wish: the value of ``--compile``.
+        model: the model that is trained.
+        whole: all options of the training.
+
+    Raises UserError if ``--compile on`` is not possible.
+    """
+
+    def __init__(self, wish: str, model: nn.Module, whole: DictConfig):
+        self.wish, self.model = wish, model
+        on_gpu = torch.cuda.is_available() and not whole.common.cpu
+        self.active = wish == ON or (wish == AUTO and on_gpu)
+        if self.active:
+            self._require(why_not_compiled(model) or _unfit_options(whole, model, on_gpu))
+
+    def _require(self, obstacle: str | None) -> None:
+        """Give up, in words, if something is in the way."""
+        if obstacle is None:
+            return
+        if self.wish == ON:
+            raise UserError(f"--compile on: this training cannot be compiled, because {obstacle}")
+        self.active = False
+        logger.info("--compile auto: this training is not compiled, because %s", obstacle)
+
+    def packer(
+        self, dataset: DocumentPairDataset, batches: Sequence[np.ndarray], max_tokens: int | None
+    ) -> Packer | None:
+        """Return what packs these batches of training; None if it is not compiled.
+
+        With ``--compile on`` raises UserError for a batch that is larger than ``max_tokens``.
+        """
+        sizes = dataset.src_sizes, dataset.tgt_sizes
+        largest = max((int(side[batch].sum()) for batch in batches for side in sizes), default=0)
+        if self.active and max_tokens is not None and largest > max_tokens:
+            self._require(
+                f"an instance has {largest} tokens, more than --max-tokens {max_tokens}: give a "
+                "larger number, or shorter instances"
+            )
+        if not self.active or not largest:
+            return None
+        parts = [_parts(dataset.src), _parts(dataset.tgt)]
+        counts = [np.concatenate([np.diff(one.ranges)[:, 0] for one in side]) for side in parts]
+        longest = max(int(one.sentences.lengths.max(initial=1)) for side in parts for one in side)
+        capacity = capacity_of(batches, sizes, np.maximum(*counts), longest)
+        logger.info("packed batches for a compiled training: %s", capacity)
+        encoder, decoder = self.model.encoder, self.model.decoder
+        source, target = (
+            Symbols(side.bos, side.padding, drops_bos, side.restarts)
+            for side, drops_bos in ((encoder, encoder.marks != BOTH_MARKS), (decoder, False))
+        )
+        return Packer(capacity, source, target)
+
+
+def _parts(side) -> list:
+    """Return the ``RunDataset``s of one side."""
+    return side.datasets if isinstance(side, ConcatDataset) else [side]
+
+
+def _unfit_options(whole: DictConfig, model: nn.Module, on_gpu: bool) -> str | None:
+    """Return in words which options a compiled training does not have; None if there is none."""
+    criterion = whole.criterion
+    if criterion._name != FUSED_LOSS or criterion.report_accuracy or criterion.ignore_prefix_size:
+        return f"the loss is not that of --criterion {FUSED_LOSS} alone"
+    if not model.decoder.output_is_product:
+        return "the output layer is not one matrix product"
+    if not on_gpu:
+        return None
+    half = any(whole.common[name] for name in HALF_PRECISION)
+    if not half and str(model.cfg.autocast) == "none":
+        return "attention of fixed shapes needs half precision on a GPU (--autocast bfloat16)"
+    if varlen.kernel() is None or torch.cuda.get_device_capability() < (8, 0):
+        return "variable-length attention needs PyTorch 2.10 and a GPU of the Ampere generation"
+    return None

@@ -1,0 +1,105 @@
+"""--compile: training by packed batches, and what is refused."""
+
+import pytest
+import torch
+
+from gtransformer.data.packing import PACKED
+from gtransformer.errors import UserError
+from gtransformer.models.common import compiled
+from tests.commands import TRAINING, losses, run
+from tests.core.plugin.loaded import LEN48, built, iterator
+
+FUSED = "--criterion=fused_label_smoothed_cross_entropy"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Compile without a code generator."""
+    torch._dynamo.reset()
+    made = torch.compile(compiled.packed_loss, fullgraph=True, dynamic=False, backend="aot_eager")
+    monkeypatch.setattr(compiled, "_compiled", lambda mode, backend: made)
+
+
+def opened(tmp_path, *options, workers=0, **limits):
+    _, task, cfg = built(
+        LEN48 / "bin", tmp_path, "gtransformer_mini", FUSED, "--cpu", "--compile=on", *options
+    )
+    task.load_dataset("train")
+    return iterator(task, task.dataset("train"), workers, **limits)
+
+
+def test_workers_make_the_same_packed_batches(tmp_path):
+    options = ["--doc-noise-mask=0.2", "--doc-noise-epochs=9"]
+    read = []
+    for workers in (0, 2):
+        batches = opened(tmp_path, *options, workers=workers)
+        epochs = [list(batches.next_epoch_itr(shuffle=True)) for _ in range(2)]
+        read.append([batch for epoch in epochs for batch in epoch])
+    assert len(read[0]) == len(read[1]) > 4
+    shapes = set()
+    for one, other in zip(*read, strict=True):
+        assert one["id"].tolist() == other["id"].tolist() and one["ntokens"] == other["ntokens"]
+        for name, side in one[PACKED].items():
+            assert side["tokens"].tolist() == other[PACKED][name]["tokens"].tolist()
+            shapes.add((name, side["tokens"].shape, side["bounds"]["sentences"].shape))
+    assert len(shapes) == 2
+
+
+def test_targets_that_count(tmp_path):
+    """The context does not; each current target token counts once an epoch."""
+    options = ["--instances=sliding", "--context-sentences=2", "--context-loss=off"]
+    batches = opened(tmp_path, *options)
+    dataset = batches.dataset
+    counted = sum(int(dataset.tgt_sizes[one] - dataset.context[one]) for one in range(len(dataset)))
+    found = list(batches.next_epoch_itr(shuffle=True))
+    predicted = [batch[PACKED]["target"]["predicted"] for batch in found]
+    assert sum(int(one.ne(dataset.tgt_dict.pad()).sum()) for one in predicted) == counted
+    assert sum(batch["ntokens"] for batch in found) == counted
+
+
+def test_an_instance_over_the_budget(tmp_path):
+    with pytest.raises(UserError, match="--max-tokens 20"):
+        opened(tmp_path, max_tokens=20)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--criterion=label_smoothed_cross_entropy"],
+        ["--report-accuracy"],
+        ["--attention-dropout=0.1"],
+        ["--arch=window_transformer_mini"],
+    ],
+)
+def test_what_cannot_be_compiled_is_refused_or_trained_as_before(
+    tmp_path, more, monkeypatch, caplog
+):
+    """On a GPU that may be compiled for, as far as one can tell without."""
+    caplog.set_level("INFO")
+    arguments = [LEN48 / "bin", tmp_path, "gtransformer_mini", FUSED, "--compile"]
+    with pytest.raises(UserError, match="--compile on"):
+        built(*arguments, "on", "--cpu", *more)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    _, task, _ = built(*arguments, "auto", "--fp16", *more)
+    assert not task.compiling.active
+    assert "not compiled, because" in caplog.text
+
+
+def test_training_and_resumption(tmp_path):
+    """The same losses as without, also of a training that stops and resumes, with workers."""
+    folder = LEN48 / "bin"
+    data = [folder, *TRAINING, "--arch=gtransformer_mini", FUSED, "--max-tokens=150", "--lr=0.001"]
+    data += ["--dropout=0", "--warmup-updates=2", "--disable-validation", "--label-smoothing=0.1"]
+    data += ["--save-interval-updates=4", "--num-workers=2", "--update-freq=2"]
+
+    def train(name, updates, choice):
+        options = f"--max-update={updates}", f"--save-dir={tmp_path / name}", f"--compile={choice}"
+        return losses(run("train", *data, *options))
+
+    expected, whole = train("off", 8, "off"), train("whole", 8, "on")
+    first = train("halves", 4, "on")
+    second = train("halves", 8, "on")
+    assert list(whole) == list(expected) == [*first, *second] == list(range(1, 9))
+    for update, loss in expected.items():
+        assert whole[update] == pytest.approx(loss, abs=2e-3)
+    assert first | second == whole

@@ -31,6 +31,7 @@ LAB = {
     "Compare systems": {
         "lab experiment": "train and compare systems, as a YAML file says",
         "lab items": "accuracy on the contrastive items of the generated corpora",
+        "lab picture": "draw translations side by side, or BLEU by input length",
     },
     "Look into a model": {
         "lab attention": "entropy of attention, and a picture of it",

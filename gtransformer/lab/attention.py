@@ -22,7 +22,7 @@ from gtransformer.errors import UserError
 from gtransformer.lab.results import new_figure
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.reach import Reach
-from gtransformer.plugin.checkpoints import load_trained
+from gtransformer.plugin.load_model import load_model
 
 
 @dataclass
@@ -61,11 +61,18 @@ class Attention:
     def by_sentence(self) -> Tensor:
         """Return (query sentences, key sentences): the mean over a sentence's tokens of their
         weights on another."""
-        rows, columns = (
-            nn.functional.one_hot(tags.long())[:, 1:].double()
-            for tags in (self.query_tags, self.key_tags)
-        )
+        rows, columns = _of_sentence(self.query_tags), _of_sentence(self.key_tags)
         return rows.T @ self.weights @ columns / rows.sum(dim=0).unsqueeze(1)
+
+    def gate_by_sentence(self) -> Tensor:
+        """Return (query sentences,): the mean gate of a sentence's tokens."""
+        rows = _of_sentence(self.query_tags)
+        return rows.T @ self.gate / rows.sum(dim=0)
+
+
+def _of_sentence(tags: Tensor) -> Tensor:
+    """Return (tokens, sentences): 1 where a token belongs to a sentence, else 0."""
+    return nn.functional.one_hot(tags.long())[:, 1:].double()
 
 
 @torch.no_grad()
@@ -155,7 +162,7 @@ def inspect_split(
 ) -> Iterator[list[Attention]]:
     """Yield the attention on each of the first instances of a split, with the reference as the
     target."""
-    model, task = load_trained(checkpoint, data=str(prepared / "bin"))
+    model, task = load_model(prepared, checkpoint, cpu=True)
     task.load_dataset(split)
     dataset = task.dataset(split)
     for number in range(min(most, len(dataset))):
@@ -166,14 +173,25 @@ def inspect_split(
 
 
 def draw(found: Sequence[Attention], path: Path) -> None:
-    """Draw cross-attention by sentence, a panel for each attention: target sentences down, source
-    sentences across."""
+    """Draw cross-attention of the top layer by sentence, and the gates of all layers.
+
+    A panel for each attention, target sentences down, source sentences across; each has its own
+    scale, because weights over a document are small.
+    """
     cross = [one for one in found if one.part == "cross"]
-    figure, grid = new_figure(3 * len(cross), 3.4, len(cross))
-    for one, axes in zip(cross, grid, strict=True):
-        image = axes.imshow(one.by_sentence(), cmap="viridis", vmin=0, vmax=1)
-        gate = "" if one.gate is None else f", gate {float(one.gate.mean()):.2f}"
-        axes.set_title(f"layer {one.layer}, {one.reach}{gate}", fontsize=8)
+    top = [one for one in cross if one.layer == cross[-1].layer]
+    gated = {one.layer: one.gate_by_sentence() for one in cross if one.gate is not None}
+    panels = len(top) + bool(gated)
+    figure, grid = new_figure(3 * panels, 3.2, panels)
+    for one, axes in zip(top, grid, strict=False):
+        image = axes.imshow(one.by_sentence(), cmap="Blues", vmin=0, aspect="auto")
+        axes.set_title(f"layer {one.layer}, {one.reach} attention", fontsize=10)
         axes.set(xlabel="source sentence", ylabel="target sentence")
-    figure.colorbar(image, ax=list(grid))
+        figure.colorbar(image, ax=axes)
+    for layer, means in gated.items():
+        grid[-1].plot(means, range(len(means)), label=f"layer {layer}")
+    if gated:
+        grid[-1].set_title("gate (share of group attention)", fontsize=10)
+        grid[-1].set(xlim=(0, 1), ylim=grid[0].get_ylim(), ylabel="target sentence")
+        grid[-1].legend(fontsize=8)
     figure.savefig(path)

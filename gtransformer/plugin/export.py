@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import gtransformer.plugin.task  # noqa: F401  (so that fairseq knows the checkpoint's task)
 from gtransformer.data.dictionaries import NEVER
 from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError

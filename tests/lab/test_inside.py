@@ -12,8 +12,9 @@ from fairseq.data import Dictionary
 from gtransformer.evaluation.contrastive import Capacity
 from gtransformer.evaluation.sentence_scores import Request
 from gtransformer.files import read_json
-from gtransformer.lab.attention import draw, inspect, inspect_split
+from gtransformer.lab.attention import inspect, inspect_split
 from gtransformer.lab.cxmi import measure
+from gtransformer.lab.experiment import call
 from gtransformer.lab.items import BatchScorer, read_items
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
 from gtransformer.plugin.entropy import measured
@@ -51,12 +52,22 @@ def test_entropy_is_that_of_validation():
         assert 0 <= one.entropy()[0] <= one.entropy()[1] + 1e-9 <= math.log2(len(target))
 
 
-def test_a_picture_of_a_document(finished, tmp_path):
-    (first, *_) = inspect_split(
-        finished.prepared(finished.runs[1]), finished.model(finished.runs[1]), "test", 1
-    )
-    draw(first, tmp_path / "attention.png")
-    assert (tmp_path / "attention.png").stat().st_size > 1000
+def test_attention_of_a_trained_model(finished, tmp_path):
+    """The command in a process of its own; its gates and its picture."""
+    run = finished.runs[1]
+    picture, numbers = tmp_path / "attention.svg", tmp_path / "attention.json"
+    command = ["lab", "attention", str(finished.prepared(run)), "--path", str(finished.model(run))]
+    call([*command, "--instances", "1", f"--picture={picture}", f"--output={numbers}"], {})
+    rows = read_json(numbers)["attention"]
+    gates = {row["layer"]: row["gate"] for row in rows if row["part"] == "cross" and row["gate"]}
+    assert len(gates) == 1 and picture.stat().st_size > 1000
+    (first,) = inspect_split(finished.prepared(run), finished.model(run), "test", 1)
+    for one in first:
+        if one.part == "cross" and one.gate is not None:
+            sentences = one.gate_by_sentence()
+            tokens = torch.bincount(one.query_tags)[1:]
+            mean = float((sentences * tokens).sum() / tokens.sum())
+            assert mean == pytest.approx(gates[one.layer], rel=1e-4)
 
 
 @pytest.fixture(scope="module")

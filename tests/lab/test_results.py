@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import runpy
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from gtransformer.errors import UserError
+from gtransformer.lab.pictures import bleu_by_length, marked, side_by_side
 from gtransformer.lab.results import markdown, mean_interval, read_log
 
 LOG = """$ fairseq-train
@@ -65,3 +68,32 @@ def test_every_number_of_the_results_is_in_a_file(tmp_path):
     ]
     (tmp_path / "page.md").write_text("94.0 and 94.9712345, `77.7777`, 20", encoding="utf-8")
     assert missing(tmp_path / "page.md", held) == [(1, "94.9712345")]
+
+
+def test_a_picture_of_translations():
+    texts = {
+        "source": ["He saw A & B.", "She sang."],
+        "reference": ["Er sah A & B.", "Sie sang und sie lachte."],
+        "ours": ["Er sieht A & B.", "Sie sang und sie sie lachte."],
+    }
+    lines = ElementTree.fromstring(side_by_side(texts)).findall("{*}text")
+    words = ["".join(line.itertext()) for line in lines]
+    assert words == [*texts, *(line for text in texts.values() for line in text)]
+    coloured = [span.text for line in lines for span in line]
+    assert coloured == ["sieht", "sie"]
+    assert marked("a b", "b") == [("a", True), ("b", False)]
+    with pytest.raises(UserError, match="different numbers"):
+        side_by_side(texts | {"theirs": ["Er"]})
+
+
+def test_bleu_by_length(tmp_path):
+    path = tmp_path / "results.csv"
+    path.write_text(
+        "system,seed,metric,value,interval\n"
+        "ours-512,mean,s_bleu,30,28 to 32\n"
+        "ours-64,mean,s_bleu,20,17 to 23\n"
+        "ours-64,1,s_bleu,21,\n"
+        "ours-longer,mean,s_bleu,5,4 to 6\n",
+        encoding="utf-8",
+    )
+    assert bleu_by_length(path) == {"ours, s-BLEU": [(64, 20.0, 3.0), (512, 30.0, 2.0)]}

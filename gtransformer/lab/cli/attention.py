@@ -34,7 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="use at most N (default: %(default)s)",
     )
     parser.add_argument(
-        "--picture", type=Path, metavar="PNG", help="draw cross-attention of the first one"
+        "--picture", type=Path, metavar="FILE", help="draw the first one (.png, .svg)"
     )
     parser.add_argument("--output", type=Path, metavar="JSON", help="file for the numbers")
     parser.add_user_dir()

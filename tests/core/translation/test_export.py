@@ -49,6 +49,16 @@ def parts(saved_model, tmp_path):
     return tmp_path
 
 
+def test_the_command_in_a_process_of_its_own(parts):
+    """Nothing has told fairseq of this package's task before."""
+    command = [sys.executable, "-m", "gtransformer", "export", "run", "model"]
+    done = subprocess.run(
+        [*command, "--prepared", "prepared"], cwd=parts, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert GTransformer.from_pretrained(parts / "model").translate(TEXT)
+
+
 def failure(capsys, *arguments) -> str:
     assert main([str(word) for word in arguments]) == 1
     return capsys.readouterr().err

@@ -167,7 +167,7 @@ def convert_files(args: argparse.Namespace) -> None:
         report(split, written.files, written.documents, written.sentences)
         if written.half_empty:
             print(f"note: {written.half_empty} sentence pairs have an empty side")
-    for what, count in options.left_out.items():
+    for what, count in (+options.left_out).items():
         print(f"note: {count} {what} were left out")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -78,11 +77,5 @@ def main(argv: list[str] | None = None) -> int:
         print(command_map(LAB, "usage: gtransformer lab COMMAND ..."))
         return 0 if words[1:] else 2
     given = " ".join(words[:2])
-    near = difflib.get_close_matches(given, COMMANDS, 1) or difflib.get_close_matches(
-        words[0], COMMANDS, 1
-    )
-    meant = f"did you mean 'gtransformer {near[0]}'? " if near else ""
-    print(
-        f"error: '{given}' is not a command; {meant}gtransformer --help lists them", file=sys.stderr
-    )
+    print(f"error: '{given}' is not a command; gtransformer --help lists them", file=sys.stderr)
     return 2

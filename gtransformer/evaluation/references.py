@@ -114,42 +114,36 @@ def render(
         texts = [list(islice(lines, len(sentences))) for sentences in produced]
         reference = read_side(prepared, instance_index, lang)
         return reference, texts, raw_tokenizer(reference, tokenizer, lang)
-    text = ReleaseText(prepared, lang)
+    text = release_text(prepared, lang)
     pieces = join(instance_index, read_target_pieces(prepared, instance_index))
     wanted = []
     for translation in translations:  # the reference is detokenised in the translated instances
         first = translation.first_sentence
         instance = pieces[translation.document][first : first + translation.sentences]
-        wanted.append(translation.taken(text.instance(instance)))
+        wanted.append(translation.taken(text(instance)))
     documents = join(taken_from(translations, instance_index), wanted)
     reference = [[sentence or "" for sentence in document] for document in documents]
-    return reference, [text.instance(sentences) for sentences in produced], "13a"
+    return reference, [text(sentences) for sentences in produced], "13a"
 
 
-class ReleaseText:
-    """Conversion of a prepared corpus's pieces to the release's text.
+def release_text(prepared: str | Path, lang: str) -> Callable[[Sequence[str]], list[str]]:
+    """Return a function from the subwords of an instance's sentences to the release's text.
 
-    It always uses sacremoses, as the release does. ``lang`` is the corpus's target language. Scores
-    of a corpus that Moses' rules did not tokenise only approximate the release's.
+    It always uses sacremoses, as the release does; as many sentences come out as go in. Scores of a
+    corpus that Moses' rules did not tokenise only approximate the release's.
     """
+    from sacremoses import MosesDetokenizer  # takes a second
 
-    def __init__(self, prepared: str | Path, lang: str):
-        from sacremoses import MosesDetokenizer  # takes a second
+    detokenise = MosesDetokenizer(two_letters(lang)).detokenize
+    has_pieces = (Path(prepared) / SENTENCEPIECE_FILE).is_file()
 
-        self._pieces = (Path(prepared) / SENTENCEPIECE_FILE).is_file()
-        self._detokenise = MosesDetokenizer(two_letters(lang)).detokenize
+    def instance(sentences: Sequence[str]) -> list[str]:
+        joined = remove_bpe_lines(sentences)
+        if has_pieces:  # as fairseq's --remove-bpe sentencepiece; byte pieces are kept
+            joined = [one.replace(" ", "").replace(SPACE, " ").strip() for one in sentences]
+        return cut_when_detokenised(joined, detokenise)
 
-    def instance(self, sentences: Sequence[str]) -> list[str]:
-        """Return the text of one instance's sentences, given as subwords; as many come out as go
-        in.
-        """
-        if self._pieces:  # as fairseq's --remove-bpe sentencepiece; byte pieces are kept
-            joined = [
-                sentence.replace(" ", "").replace(SPACE, " ").strip() for sentence in sentences
-            ]
-        else:
-            joined = remove_bpe_lines(sentences)
-        return cut_when_detokenised(joined, self._detokenise)
+    return instance
 
 
 def cut_when_detokenised(

@@ -138,16 +138,8 @@ def read_wmt(path: Path, options: Options) -> Iterator[list[Pair]]:
     source_lang, target_lang = options.langs
     for document in _elements(path, "doc"):
         name = document.get("id", "")
-        sources = [
-            side
-            for side in document.iter("src")
-            if _same_language(side.get("lang", ""), source_lang)
-        ]
-        references = [
-            side
-            for side in document.iter("ref")
-            if _same_language(side.get("lang", ""), target_lang)
-        ]
+        sources = _sides(document, "src", source_lang)
+        references = _sides(document, "ref", target_lang)
         if options.reference:
             references = [
                 side for side in references if side.get("translator") == options.reference
@@ -166,6 +158,10 @@ def read_wmt(path: Path, options: Options) -> Iterator[list[Pair]]:
             for side in (sources[0], references[0])
         ]
         yield _aligned((path, path), name, *sides)
+
+
+def _sides(document: etree._Element, tag: str, lang: str) -> list[etree._Element]:
+    return [side for side in document.iter(tag) if _same_language(side.get("lang", ""), lang)]
 
 
 def _units(path: Path, options: Options) -> Iterator[Row]:

@@ -244,8 +244,6 @@ def kept(output: Path, wanted: Mapping[str, Any], overwrite: bool) -> dict[str, 
             )
         return None
     manifest = read_json(path)
-    if not isinstance(manifest, dict) or not {"settings", "splits"} <= manifest.keys():
-        raise UserError(f"{path}: not of a prepared corpus; name another directory")
     changed = difference(manifest, wanted)
     if changed is None:
         return manifest

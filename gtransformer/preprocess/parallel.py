@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -28,10 +26,8 @@ def available_cores() -> int:
 
 def progress(iterable: Iterable[Any] | None = None, label: str = "", **options: Any) -> tqdm:
     """Return a progress bar on stderr; in a log file it prints a line about every ten seconds."""
-    options.setdefault("mininterval", 0.5 if os.isatty(2) else 10)
-    return tqdm(
-        iterable, desc=label, unit_scale=True, leave=False, dynamic_ncols=True, delay=1, **options
-    )
+    options = {"unit_scale": True, "mininterval": 0.5 if os.isatty(2) else 10, **options}
+    return tqdm(iterable, desc=label, leave=False, dynamic_ncols=True, delay=1, **options)
 
 
 def map_chunks(
@@ -50,24 +46,10 @@ def map_chunks(
     first = list(islice(chunks, 2))
     if len(first) < 2:
         workers = 1  # starting processes would take longer
-    pickled = pickle.dumps(work)
     results = Parallel(n_jobs=workers, return_as="generator")(
-        delayed(_work)(pickled, chunk) for chunk in chain(first, chunks)
+        delayed(work)(chunk) for chunk in chain(first, chunks)
     )
-    with progress(label=label, unit=" lines") as bar:
-        for number, result in results:
-            yield result
-            bar.update(number)
-
-
-def _work(pickled: bytes, chunk: list[str]) -> tuple[int, Any]:
-    return len(chunk), _unpickled(pickled)(chunk)
-
-
-@lru_cache(maxsize=1)
-def _unpickled(work: bytes) -> Work:
-    """Return the work; a process makes a tokeniser, which takes long, once for all its chunks."""
-    return pickle.loads(work)
+    yield from progress(results, label, unit=" lines", unit_scale=size)
 
 
 def map_file(

@@ -117,6 +117,10 @@ def read_ctxpro(
         inputs: for each file of ``items``.
         without: files of ctxpro, such as a test set.
     """
+    if len(items) != len(inputs):
+        raise UserError(
+            f"--items has {len(items)} files, --inputs {len(inputs)}; give them in pairs"
+        )
     films = {film(entry) for path in without for entry in read_entries(path)} - {None}
     entries, documents, left_out = [], [], defaultdict(list)
     for paths in zip(items, inputs, strict=True):

@@ -33,7 +33,7 @@ from tests.core.models import test_docflat as docflat
 from tests.core.models.batch_documents import document, made
 from tests.core.models.test_document_transformer import beside_model, pairs
 from tests.core.models.test_flat_transformer import flat_model
-from tests.core.plugin.test_fused_adam import SHAPES, assert_alike, options
+from tests.core.plugin.test_optimizers import SHAPES, assert_alike, options
 from tests.core.search import test_second_pass as second_pass
 from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS

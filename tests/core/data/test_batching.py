@@ -8,41 +8,30 @@ import pytest
 from gtransformer.data.batching import fill_batches, mixed, share_documents
 
 
-def test_batches_hold_as_many_real_tokens_as_allowed():
+@pytest.mark.parametrize("by_document", [False, True])
+def test_batches_hold_as_much_as_is_allowed(by_document):
+    """Of one document, if these are given."""
     draw = random.Random(2)
-    for _ in range(50):
-        tokens = np.array([draw.randint(1, 60) for _ in range(draw.randint(1, 40))])
-        indices = np.array(draw.sample(range(1000), len(tokens)))
-        most_tokens, most = draw.choice([None, 50, 100]), draw.choice([None, 3, 10])
-        batches = fill_batches(indices, tokens, most_tokens, most)
-        assert np.concatenate(batches).tolist() == indices.tolist()  # every one, in order
-        size = dict(zip(indices.tolist(), tokens.tolist(), strict=True))
-        filled = [sum(size[i] for i in batch.tolist()) for batch in batches]
-        for batch, total in zip(batches, filled, strict=True):
-            assert len(batch) == 1 or most_tokens is None or total <= most_tokens
-            assert most is None or len(batch) <= most
-        for batch, total, following in zip(
-            batches, filled, batches[1:], strict=False
-        ):  # none could have taken more
-            too_long = most_tokens is not None and total + size[following[0]] > most_tokens
-            assert too_long or len(batch) == most
-    assert fill_batches(np.array([], dtype=int), np.array([], dtype=int), 10, None) == []
-
-
-def test_a_batch_ends_with_its_document():
-    draw = random.Random(3)
     for _ in range(50):
         documents = np.repeat(range(draw.randint(1, 6)), draw.randint(1, 7))
         tokens = np.array([draw.randint(1, 60) for _ in documents])
-        most_tokens, most = draw.choice([None, 100]), draw.choice([None, 3])
-        batches = fill_batches(np.arange(len(documents)), tokens, most_tokens, most, documents)
-        assert np.concatenate(batches).tolist() == list(range(len(documents)))
-        for batch, following in zip(batches, batches[1:], strict=False):
-            assert len(set(documents[batch])) == 1
-            full = len(batch) == most or (
-                most_tokens and tokens[batch].sum() + tokens[following[0]] > most_tokens
-            )
-            assert full or documents[batch[0]] != documents[following[0]]
+        most_tokens, most = draw.choice([None, 50, 100]), draw.choice([None, 3, 10])
+        indices = 7 * np.arange(len(documents))
+        batches = fill_batches(
+            indices, tokens, most_tokens, most, documents if by_document else None
+        )
+        assert np.concatenate(batches).tolist() == indices.tolist()  # every one, in order
+        places = [batch // 7 for batch in batches]
+        for batch, following in zip(places, [*places[1:], None], strict=True):
+            total = tokens[batch].sum()
+            assert len(batch) == 1 or most_tokens is None or total <= most_tokens
+            assert most is None or len(batch) <= most
+            assert not by_document or len(set(documents[batch])) == 1
+            if following is not None:  # none could have taken more
+                too_long = most_tokens is not None and total + tokens[following[0]] > most_tokens
+                ends = by_document and documents[batch[0]] != documents[following[0]]
+                assert too_long or len(batch) == most or ends
+    assert fill_batches(np.array([], dtype=int), np.array([], dtype=int), 10, None) == []
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 5])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gtransformer.data.languages import ISO_639_1, two_letters
+from gtransformer.data.languages import two_letters
 from gtransformer.data.unspaced import bleu_tokenizer
 
 
@@ -20,11 +20,6 @@ def test_two_letters():
         "tlh",
         "",
     ]
-
-
-def test_no_name_stands_for_two_languages():
-    assert len({*ISO_639_1.values()}) == len(ISO_639_1) > 130
-    assert all((len(long), len(short)) == (3, 2) for long, short in ISO_639_1.items())
 
 
 def test_the_tokeniser_of_a_pretrained_models_language():

@@ -13,14 +13,6 @@ import torch
 from gtransformer.cli.average import main
 from gtransformer.errors import UserError
 from gtransformer.plugin.checkpoints import AVERAGE, average, last_checkpoints, model_in
-from tests.support import tiny_dictionary, tiny_model
-
-SETTINGS = {
-    "_name": "docflat_mini",
-    "encoder_attention_heads": 2,
-    "context_gate": "continuous",
-    "window": 20,
-}
 
 
 def save(path: Path, updates: int, **parameters) -> Path:
@@ -37,7 +29,7 @@ def save(path: Path, updates: int, **parameters) -> Path:
         "wide": torch.randn(2, generator=generator).double(),
     }
     state = {
-        "cfg": {"model": SETTINGS, "task": {"data": "x"}},
+        "cfg": {"model": {"window": 20}, "task": {"data": "x"}},
         "model": model | parameters,
         "extra_state": {"previous_training_time": float(updates)},
         "last_optimizer_state": {"state": {0: torch.zeros(5)}},
@@ -89,57 +81,23 @@ def test_the_last_are_those_with_most_updates(saved: Path):
     """Of epochs and of updates together; what is no numbered checkpoint does not count."""
     names = ["checkpoint2.pt", "checkpoint_3_10.pt", "checkpoint10.pt"]
     assert [path.name for path in last_checkpoints(saved, 3)] == names
-    with pytest.raises(
-        UserError,
-        match=r"holds 4 numbered checkpoint\(s\), but 5 are to be averaged; average fewer",
-    ):
+    with pytest.raises(UserError, match="holds 4"):
         last_checkpoints(saved, 5)
 
 
-@pytest.mark.parametrize("other", [{"more": torch.zeros(2)}, {"norm": torch.zeros(4)}])
-def test_checkpoints_of_different_models_are_refused(saved: Path, other: dict):
-    path = save(saved / "checkpoint11.pt", 16, **other)
-    with pytest.raises(UserError, match=rf"{path}: another model than {saved}/checkpoint10.pt"):
+def test_checkpoints_of_different_models_are_refused(saved: Path):
+    save(saved / "checkpoint11.pt", 16, norm=torch.zeros(4))
+    with pytest.raises(UserError, match="checkpoint11.pt: another model than .*checkpoint10.pt"):
         average(last_checkpoints(saved, 2), saved / AVERAGE)
     assert not (saved / AVERAGE).exists()
 
 
 def test_the_command(saved: Path, capsys):
-    output = saved / "folder" / "mean.pt"
-    assert main([str(saved), "--last", "2", "--output", str(output)]) == 0
-    assert (
-        "the mean of 2 checkpoints, checkpoint_3_10.pt, checkpoint10.pt" in capsys.readouterr().out
-    )
-    by_name = saved / "named.pt"
-    main(
-        [
-            *(str(saved / f"{name}.pt") for name in ("checkpoint_3_10", "checkpoint10")),
-            "-o",
-            str(by_name),
-        ]
-    )
-    assert torch.load(by_name)["model"]["norm"].equal(torch.load(output)["model"]["norm"])
-    assert main([str(saved), "--last", "0", "--output", str(output)]) == 1
-
-
-def test_the_model_of_a_training(saved: Path):
+    """By number and by name; then the mean is the model of the training."""
     assert model_in(saved).name == "checkpoint_best.pt"
-    (saved / AVERAGE).touch()
-    assert model_in(saved).name == AVERAGE
-
-
-def test_a_mean_of_models_loads_as_one(tmp_path: Path):
-    """Of real ones, tied embeddings and all: strictly, and the output layer still is the
-    embedding.
-    """
-    dictionary = tiny_dictionary()
-    for number in (1, 2):
-        model = tiny_model(dictionary, seed=number)
-        torch.save({"model": model.state_dict(), "cfg": None}, tmp_path / f"{number}.pt")
-    average([tmp_path / "1.pt", tmp_path / "2.pt"], tmp_path / AVERAGE)
-    model.load_state_dict(torch.load(tmp_path / AVERAGE)["model"], strict=True)
-    one, other = (
-        tiny_model(dictionary, seed=number).encoder.embed_tokens.weight for number in (1, 2)
-    )
-    assert torch.allclose(model.decoder.output_projection.weight, (one + other) / 2)
-    assert (tmp_path / AVERAGE).stat().st_size < 1.2 * (tmp_path / "1.pt").stat().st_size
+    assert main([str(saved), "--last", "2", "--output", str(saved / AVERAGE)]) == 0
+    names = ["checkpoint_3_10.pt", "checkpoint10.pt"]
+    assert ", ".join(names) in capsys.readouterr().out
+    main([*(str(saved / name) for name in names), "-o", str(saved / "named.pt")])
+    means = [torch.load(path)["model"]["norm"] for path in (saved / "named.pt", model_in(saved))]
+    assert means[0].equal(means[1])

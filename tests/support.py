@@ -206,7 +206,7 @@ def ragged(tags: list[list[int]], left: bool = False) -> Ragged:
             [False] * gap + [True] * len(row) if left else [True] * len(row) + [False] * gap
         )
         padded.append([0] * gap + row if left else row + [0] * gap)
-    return Ragged(torch.tensor(real), torch.tensor(padded))
+    return Ragged(torch.tensor(real).bool(), torch.tensor(padded).long())
 
 
 def make_local_or_global(

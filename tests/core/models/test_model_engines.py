@@ -77,6 +77,19 @@ def test_in_bfloat16_packed_errs_like_dense(dictionary, make_pairs, whole):
         assert packed <= 2 * dense + 2.0**-9
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["dropout", "attention_dropout", "activation_dropout"])
+def test_each_dropout_is_for_training_alone(dictionary, make_pairs, kind):
+    pairs, model = make_pairs(3, [2, 1]), tiny_model(dictionary, **{kind: 0.5})
+    expected, found = (
+        one(pairs.source, None, pairs.previous)[0] for one in (tiny_model(dictionary), model)
+    )
+    assert torch.equal(found, expected)
+    model.train()
+    drawn = [model(pairs.source, None, pairs.previous)[0] for _ in range(2)]
+    assert not torch.allclose(*drawn)
+
+
 @pytest.mark.parametrize("engine", ["dense", "packed"])
 def test_activation_checkpointing_gives_the_same_gradients(dictionary, make_pairs, engine):
     """Dropout draws the same numbers once more."""

@@ -46,7 +46,9 @@ def test_words_follow_the_distribution(topk):
 
 @torch.no_grad()
 def test_the_seed(dictionary, documents):
-    """The same words are drawn again with it; equal documents have different translations."""
+    """The same words are drawn again with it; equal documents have different translations, also in
+    different batches.
+    """
     model = tiny_model(dictionary).double()
     batch = documents(random.Random(2), SHAPES) * 2
     found, again, other = (
@@ -58,6 +60,12 @@ def test_the_seed(dictionary, documents):
     )
     assert found == again != other
     assert found[:3] != found[3:]
+    model.decoder.output_projection.weight.zero_()  # all words are equally probable
+    one, other = (
+        [hypothesis["tokens"].tolist() for (hypothesis,) in sampler(dictionary, [model])(batch)]
+        for batch in (documents(random.Random(number), SHAPES) for number in (3, 4))
+    )
+    assert one != other
 
 
 @torch.no_grad()

@@ -30,9 +30,9 @@ from gtransformer.translation.api import GTransformer
 from tests import commands
 from tests.commands import GENERATION, SMALL, TRAINING, binarise, losses, write_copy_corpus
 from tests.core.models import test_docflat as docflat
+from tests.core.models import test_numpy
 from tests.core.models.batch_documents import document, made
-from tests.core.models.test_document_transformer import beside_model, pairs
-from tests.core.models.test_flat_transformer import flat_model
+from tests.core.models.test_numpy import pairs
 from tests.core.plugin.test_optimizers import SHAPES, assert_alike, options
 from tests.core.search import test_second_pass as second_pass
 from tests.core.search.conftest import Translator
@@ -72,11 +72,8 @@ DOCUMENTS = SYSTEMS | {
     for name, own in OPTIONS.items()
 }
 BESIDE = {
-    "document_transformer": beside_model,
-    "document_transformer, residual": lambda dictionary: beside_model(
-        dictionary, context_join="residual"
-    ),
-    "flat_transformer": flat_model,
+    name: test_numpy.SYSTEMS[name][0]
+    for name in ("context", "context, prenorm residual decoder", "flat")
 }
 BATCHES = {name: (lambda d, name=name: docflat.system(d, name)) for name in docflat.SYSTEMS}
 SECOND_PASSES = second_pass.SYSTEMS | {"ABD": (*docflat.ABD, {}), "D": (*docflat.DOCFLAT, {})}

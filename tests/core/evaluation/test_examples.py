@@ -14,7 +14,7 @@ from gtransformer.evaluation.contrastive import Capacity, score_items
 from gtransformer.evaluation.sentence_scores import SentenceScorer
 from gtransformer.preprocess.suites import Item
 from tests.core.evaluation.any_system import SYSTEMS, make_system, score_by_hand
-from tests.core.models.test_document_transformer import beside_model
+from tests.core.models import test_numpy
 
 BEFORE = [4, 2, 1, 0]  # sentences before the last one
 # What a model takes, and how many sentences are left of each example.
@@ -93,7 +93,7 @@ def test_scores_are_forced_decodings_of_single_sentences(dictionary, encode, who
     """Each sentence with up to two previous ones, as the model was trained; spelled out, one pair
     at a time.
     """
-    model = beside_model(dictionary)
+    model = test_numpy.context()[0](dictionary)
     bos, eos = dictionary.bos(), dictionary.eos()
 
     def alone(number: int, text: str) -> float:

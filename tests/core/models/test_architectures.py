@@ -32,12 +32,6 @@ def sizes(model):
     return found
 
 
-def command_line(*arguments):
-    parser = options.get_training_parser()
-    line = ["data", "--task", "translation_doc", *arguments]
-    return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, line))
-
-
 def test_a_size_is_the_same_for_every_system():
     for size in SIZES:
         ours = MODEL_DATACLASS_REGISTRY[f"gtransformer_{size}"]()
@@ -49,12 +43,11 @@ def test_a_size_is_the_same_for_every_system():
 @pytest.mark.parametrize("name", RELEASE)
 def test_on_the_command_line_and_in_a_configuration(name):
     """The latter is what fairseq-hydra-train does once the user-dir is imported."""
-    cfg = command_line("--arch", name).model
-    assert (sizes(cfg), cfg.dropout) == RELEASE[name]
-    assert (cfg.encoder_ctxlayers, cfg.decoder_ctxlayers, cfg.cross_ctxlayers) == (2, 2, 2)
-    for given, dropout in (({}, RELEASE[name][1]), ({"dropout": 0.2}, 0.2)):
-        cfg = OmegaConf.create(
-            {"model": {"_name": name, **given}, "task": {"_name": "translation_doc"}}
-        )
-        add_defaults(cfg)
-        assert (sizes(cfg.model), cfg.model.dropout) == (RELEASE[name][0], dropout)
+    line = ["data", "--task", "translation_doc", "--arch", name]
+    parsed = options.parse_args_and_arch(options.get_training_parser(), line)
+    given = {"model": {"_name": name}, "task": {"_name": "translation_doc"}}
+    configured = OmegaConf.create(given)
+    add_defaults(configured)
+    for cfg in (convert_namespace_to_omegaconf(parsed).model, configured.model):
+        assert (sizes(cfg), cfg.dropout) == RELEASE[name]
+        assert (cfg.encoder_ctxlayers, cfg.decoder_ctxlayers, cfg.cross_ctxlayers) == (2, 2, 2)

@@ -1,58 +1,15 @@
-"""The Document Transformer: its context, dropout, search."""
+"""Search by the Document Transformer."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from gtransformer.models.document_transformer import (
-    DocumentTransformerConfig,
-    DocumentTransformerModel,
-)
-from tests.core.models.test_numpy import SMALL, SYSTEMS, pairs
+from tests.core.models.test_numpy import SYSTEMS, pairs
 from tests.core.search.conftest import Translator
 from tests.full_passes import use_caches
-from tests.support import drawn
 
 pytestmark = pytest.mark.slow
-
-
-def beside_model(
-    dictionary, model=DocumentTransformerModel, config=DocumentTransformerConfig, **options
-):
-    """A tiny model in float64 with weights drawn wide."""
-    return drawn(dictionary, model, config, **SMALL | options)
-
-
-def test_dropout_is_everywhere_but_on_the_contexts_embeddings_and_what_a_gate_takes_in(
-    dictionary, monkeypatch
-):
-    """With all dropped out: the context encoder reads its embeddings, and a gate mixes in what
-    attention found.
-    """
-    model = beside_model(dictionary, dropout=1.0).train()
-    read = {}
-    for name in ("context_encoder.layers.0", "layers.0"):
-        model.encoder.get_submodule(name).register_forward_pre_hook(
-            lambda module, given, name=name: read.__setitem__(name, given[0])
-        )
-    gates, joined = [], []
-    layer = model.encoder.layers[0]
-    layer.context_attn_gate.register_forward_hook(
-        lambda module, given, out: gates.append((*given, out))
-    )
-    layer.context_attn_layer_norm.register_forward_pre_hook(
-        lambda module, given: joined.append(given[0])
-    )
-    source = torch.tensor([pairs(dictionary)[1][0]])
-    model.encoder(source)
-    assert not read["layers.0"].any()
-    assert (read["context_encoder.layers.0"].abs().sum(dim=1) > 0).all()
-    own, found, weight = gates[0]
-    assert found.any()
-    torch.testing.assert_close(
-        joined[0], weight * own + (1 - weight) * found
-    )  # a residual connection would drop it
 
 
 @torch.no_grad()

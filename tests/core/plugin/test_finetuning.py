@@ -16,7 +16,7 @@ from gtransformer.models.common.pretrained import is_transformers
 from gtransformer.plugin.finetuning import freeze_pretrained, pretrained_path
 from tests.core.models import fairseq_models
 from tests.core.models.oracle_checks import batch
-from tests.core.models.test_document_transformer import pairs
+from tests.core.models.test_numpy import pairs
 from tests.core.plugin import loaded
 from tests.support import tiny_model
 

@@ -13,8 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 from gtransformer.errors import UserError
 from gtransformer.plugin.finetuning import freeze_pretrained
 from gtransformer.plugin.options import Options
+from tests.core.models import test_numpy
 from tests.core.models.oracle_checks import batch
-from tests.core.models.test_document_transformer import beside_model, pairs
 from tests.core.plugin import loaded
 
 pytestmark = pytest.mark.slow
@@ -97,9 +97,9 @@ def test_what_cannot_be(tmp_path, arguments, message):
 
 @pytest.mark.parametrize("place", ["encoder", "both"])
 def test_what_is_frozen_has_no_gradient_and_its_dropout_is_on(dictionary, place):
-    model = beside_model(dictionary, context_in=place, dropout=0.5).train()
+    model = test_numpy.context(context_in=place, dropout=0.5)[0](dictionary).train()
     freeze_pretrained(model)
-    source, target = batch(dictionary, pairs(dictionary))
+    source, target = batch(dictionary, test_numpy.pairs(dictionary))
     logits = [model(source, None, target)[0] for _ in range(2)]
     assert not torch.allclose(*logits)
     logits[0].logsumexp(dim=2).sum().backward()
@@ -128,10 +128,10 @@ def test_distributed_training_waits_for_no_gradient_that_never_comes(dictionary,
     """PyTorch's DDP, fairseq's default, which stops in the next pass if a parameter had none;
     whatever the contexts.
     """
-    model = beside_model(dictionary, context_in=place).train()
+    model = test_numpy.context(context_in=place)[0](dictionary).train()
     freeze_pretrained(model)
     parallel = DistributedDataParallel(model)
-    everything = pairs(dictionary)
+    everything = test_numpy.pairs(dictionary)
     for documents in (
         everything,
         [one for one in everything if one[0].count(dictionary.bos()) == 1],

@@ -1,6 +1,6 @@
 """Plant faults in the package, one at a time, and see whether tests find them.
 
-    python tests/planted_faults.py               # all, two at a time: about 20 minutes
+    python tests/planted_faults.py               # all, two at a time: about ten minutes
     python tests/planted_faults.py gate cache    # those whose names have one of these words
     python tests/planted_faults.py --jobs 1
 
@@ -8,7 +8,9 @@ Each fault replaces a line in a copy of the checkout, where its tests then run. 
 if a fault is not found, or if its line is no longer there: then the fault has to follow the code.
 The copy has no fault at first, and tests that fail there find nothing.
 
-The tests before the last revision found NUMBER of these 44 faults; today's find all.
+At commit df1663ba tests found 41 of these 46 faults: no test saw dropout of attention weights,
+draws that are the same for every batch, the casing seen in training, punctuation that is not
+normalised, and text that is split by the other side's dictionary. Now all are found.
 """
 
 from __future__ import annotations
@@ -249,25 +251,25 @@ FAULTS = {
     ),
     # Text.
     "truecasing that ignores the casing seen in training": (
-        "preprocess/moses.py",
+        "preprocess/tokenisers.py",
         "use_known=True",
         "use_known=False",
-        "preprocess",
+        "preprocess/test_chain.py",
     ),
     "punctuation that is not normalised": (
         "preprocess/chain.py",
         "self._normaliser.normalize(line) if self._normaliser else line",
         "line",
-        "preprocess translation",
+        "preprocess/test_chain.py",
     ),
     "target text split by the source's dictionary": (
         "preprocess/chain.py",
         "dictionary_words(dictionary_of(folder, lang))",
         'dictionary_words(dictionary_of(folder, settings["source_lang"]))',
-        "preprocess",
+        "preprocess/test_chain.py",
     ),
     "a dictionary in another order": (
-        "preprocess/binarise.py",
+        "preprocess/instances.py",
         'stream.writelines(f"{word} {counts[word]}\\n" for word in words)',
         'stream.writelines(f"{word} {counts[word]}\\n" for word in reversed(words))',
         "preprocess/test_binarise.py",
@@ -285,7 +287,7 @@ FAULTS = {
         "translation/test_subtitles.py",
     ),
     "sentences split by English rules": (
-        "translation/splitter.py",
+        "translation/lines.py",
         "self._segment(self.lang, line)",
         'self._segment("en", line)',
         "translation/test_splitter.py",
@@ -304,7 +306,7 @@ FAULTS = {
         "evaluation/test_metrics.py evaluation/test_score.py",
     ),
     "realignment without costs of substitutions": (
-        "evaluation/realignment.py",
+        "evaluation/segments.py",
         "edit * (given != numbers.get(word, -1))",
         "0 * (given != numbers.get(word, -1))",
         "evaluation/test_realignment.py",

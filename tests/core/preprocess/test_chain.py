@@ -10,6 +10,7 @@ import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from gtransformer.plugin.load_model import sentence_encoder
+from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.tokenisers import Moses, learn_truecaser
 
 LINES = ["It's old, isn't it?", "Das Haus, das wir sehen, ist grün.", "Anna sees it!"]
@@ -82,3 +83,27 @@ def test_moses_back_to_plain_text(tmp_path):
     lines = ["it 's AT & T &amp; < b >", "a b@@ c .", "", '" x "', "( y"]
     assert english.join(lines)[0] == "It's AT & T &amp; < b >"
     assert english.join(lines) == [text for line in lines for text in english.join([line])]
+
+
+def test_a_known_casing_stays_within_a_sentence(tmp_path):
+    """At its beginning the most frequent one is written."""
+    learn_truecaser(["We sold an Apple , an apple and an apple ."], tmp_path / "truecase")
+    truecased = Moses("en", tmp_path / "truecase").truecase(["We see an Apple .", "Apple ."])
+    assert truecased == ["We see an Apple .", "apple ."]
+
+
+def test_text_of_a_given_model(tmp_path):
+    """Each side's subwords are in its own dictionary; punctuation is as its corpus had it."""
+    (tmp_path / "bpe.codes").write_text("#version: 0.2\na b</w>\n", encoding="utf-8")
+    for lang, words in {"en": ["ab"], "de": ["a@@", "b"]}.items():
+        lines = "".join(f"{word} 1\n" for word in words)
+        (tmp_path / f"dict.{lang}.txt").write_text(lines, encoding="utf-8")
+    for normalise, dash in ((True, "-"), (False, "–")):
+        settings = {
+            "source_lang": "en",
+            "target_lang": "de",
+            "normalise_punctuation": normalise,
+        }
+        (tmp_path / "manifest.json").write_text(json.dumps({"settings": settings}))
+        for lang, word in (("en", "ab"), ("de", "a@@ b")):
+            assert open_text(tmp_path, lang).encode(["ab –"]) == [f"{word} {dash}"]

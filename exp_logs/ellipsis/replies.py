@@ -19,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 
 from gtransformer.preprocess.corpus import read_documents, write_pairs
-from gtransformer.preprocess.ctxpro import read_items
+from gtransformer.preprocess.suites import read_items
 from gtransformer.preprocess.plain_text import bare
 
 FILMS, SEED, LONGEST, RARE = (

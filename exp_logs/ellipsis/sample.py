@@ -12,7 +12,7 @@ import random
 import sys
 from pathlib import Path
 
-from gtransformer.preprocess.ctxpro import SCORED
+from gtransformer.preprocess.suites import SCORED
 
 folder, output, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 training = [json.loads(Path(path).read_text(encoding="utf-8")) for path in sys.argv[4:]]

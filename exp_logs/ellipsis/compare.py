@@ -15,9 +15,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import numpy as np
+from gtransformer.evaluation.generative import judge_lines
 from sacrebleu.metrics import BLEU, CHRF
 
-from gtransformer.evaluation.suites import judge_lines
 from gtransformer.evaluation.significance import paired_test
 from gtransformer.preprocess.corpus import is_document_mark
 from gtransformer.preprocess.plain_text import bare

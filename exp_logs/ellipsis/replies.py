@@ -19,8 +19,8 @@ from collections import Counter
 from pathlib import Path
 
 from gtransformer.preprocess.corpus import read_documents, write_pairs
-from gtransformer.preprocess.suites import read_items
 from gtransformer.preprocess.plain_text import bare
+from gtransformer.preprocess.suites import read_items
 
 FILMS, SEED, LONGEST, RARE = (
     80,

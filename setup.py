@@ -58,7 +58,7 @@ setup(
     package_data={"gtransformer": ["py.typed", "lab/demo/corpus.tar.xz"]},
     cmdclass={"build_py": BuildWithRecipes},
     install_requires=requirements("runtime"),
-    extras_require={name: requirements(name) for name in ("train", "dev", "docs", "bert")},
+    extras_require={name: requirements(name) for name in ("train", "dev", "docs", "hf")},
     entry_points={"console_scripts": ["gtransformer = gtransformer.cli.main:main"]},
     classifiers=[
         "License :: OSI Approved :: MIT License",

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 
 from gtransformer.installation import as_typed
 
+# Packages that only an extra brings.
+EXTRAS = {"fairseq": "train", "omegaconf": "train", "transformers": "hf", "tokenizers": "hf"}
 BY_A_PROCESS = re.compile(
     r"^gtransformer\.errors\.UserError: (.+)", re.MULTILINE
 )  # of several, in its traceback
@@ -84,15 +86,15 @@ def signals_interrupt() -> Iterator[None]:
 def explain(error: BaseException | None) -> str | None:
     """Return the message of an error in a chain that a user can correct; None if there is none.
 
-    It is a UserError, a file that cannot be used, or fairseq that is not installed.
+    It is a UserError, a file that cannot be used, or a package of an extra that is missing.
 
     fairseq wraps errors of the model, and torch those of a process.
     """
     while error is not None:
         if isinstance(error, UserError):
             return str(error)
-        if isinstance(error, ModuleNotFoundError) and error.name in ("fairseq", "omegaconf"):
-            return "this needs fairseq, an extra: pip install -e '.[train]'"
+        if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+            return f"this needs {error.name}: pip install -e '.[{EXTRAS[error.name]}]'"
         if type(error).__name__ == "ProcessRaisedException" and (
             found := BY_A_PROCESS.findall(str(error))
         ):

@@ -52,8 +52,8 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def as_typed(text: str) -> str:
-    """Return a text with extras in the form for pip: ``.[bert]`` in a checkout, else
-    ``gtransformer[bert]``.
+    """Return a text with extras in the form for pip: ``.[hf]`` in a checkout, else
+    ``gtransformer[hf]``.
     """
     return text if checkout() else text.replace("pip install -e '.[", "pip install 'gtransformer[")
 

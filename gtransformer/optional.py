@@ -1,27 +1,12 @@
-"""Optional packages, what to install if they are missing, and the code of a user's own system."""
+"""A BERT's tokeniser, and the code of a user's own system."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from pathlib import Path
-from types import ModuleType
 
 from gtransformer.errors import UserError
-
-
-def import_transformers() -> ModuleType:
-    """Import Hugging Face transformers. Raises UserError, with the install command, if it is
-    missing.
-    """
-    try:
-        import transformers
-    except ImportError:
-        raise UserError(
-            "models of Hugging Face need the package transformers, an extra: pip install -e "
-            "'.[bert]'"
-        ) from None
-    return transformers
 
 
 def read_wordpiece_tokeniser(folder: str | Path):
@@ -29,7 +14,8 @@ def read_wordpiece_tokeniser(folder: str | Path):
 
     Raises UserError if the folder has none.
     """
-    transformers = import_transformers()
+    from transformers import BertTokenizerFast
+
     files = "tokenizer.json", "vocab.txt"
     # transformers 5 would make one from special tokens only.
     if not any((Path(folder) / name).is_file() for name in files):
@@ -37,7 +23,7 @@ def read_wordpiece_tokeniser(folder: str | Path):
             f"{folder}: no tokeniser of a BERT ({' or '.join(files)}); save it there with "
             "save_pretrained"
         )
-    return transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True)
+    return BertTokenizerFast.from_pretrained(folder, local_files_only=True)
 
 
 def import_user_dir(folder: str | Path | None) -> None:

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from gtransformer.optional import import_transformers
-
 WORDS = ["the", "a", "dog", "cat", "sees", "hears", "##s", "##ing", ".", ","]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -19,12 +17,12 @@ def skip_without_transformers() -> None:
     it.
     """
     if importlib.util.find_spec("transformers") is None:
-        pytest.skip("the optional extra [bert] is not installed")
+        pytest.skip("the optional extra [hf] is not installed")
 
 
 def save_bert(folder: Path, words: list[str] | None = None, **options) -> None:
     """16 dimensions, 2 layers, 2 heads, 64 positions; special tokens stand first and last."""
-    transformers = import_transformers()
+    import transformers
 
     words = [*SPECIAL[:4], *(words or WORDS), SPECIAL[4]]
     config = transformers.BertConfig(

@@ -9,7 +9,7 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.installation import provenance
-from gtransformer.translation.options import SearchOptions, add_search_options, search_of
+from gtransformer.translation.options import add_search_options, search_of
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -34,13 +34,13 @@ def main(argv: list[str] | None = None) -> None:
     """Find the parts, write the directory, print its contents."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.plugin.export import export, find_sources
+    from gtransformer.plugin.export import export, find_sources, usual_search
     from gtransformer.run.stage import search_of_run
 
     logging.getLogger("gtransformer.plugin").setLevel(logging.WARNING)
     sources = find_sources(args.source, args.prepared, args.checkpoint)
     origin = provenance("export", argv)
-    search = SearchOptions().given(search_of(search_of_run(args.source)))
+    search = usual_search(sources).given(search_of(search_of_run(args.source)))
     manifest = export(sources, args.output, search.given(vars(args)), origin)
     settings = manifest["settings"]
     said = ", ".join(f"{name} {value}" for name, value in manifest["search"].items())

@@ -36,6 +36,12 @@ def build_parser() -> argparse.ArgumentParser:
              "to "
         "the model)",
     )  # fmt: skip
+    parser.add_argument(
+        "--normalise-punctuation",
+        choices=("yes", "no"),
+        help="Moses' rules for quotes, dashes and the like in source text (default: yes if the "
+        "model does not know some that they replace)",
+    )
     add_search_options(parser, "beam 5")
     return parser
 
@@ -50,9 +56,15 @@ def main(argv: list[str] | None = None) -> None:
 
     pair = args.source_lang, args.target_lang
     origin = provenance("model convert", argv)
-    manifest = convert(args.source, args.output, *pair, vars(args), origin, args.vocab)
+    normalise = {None: None, "yes": True, "no": False}[args.normalise_punctuation]
+    manifest = convert(args.source, args.output, *pair, vars(args), origin, args.vocab, normalise)
     print(
         f"{args.output}: {pair[0]} to {pair[1]}, from {manifest['converted_from']}, "
-        f"{manifest['parameters']:,} "
-        "parameters"
+        f"{manifest['parameters']:,} parameters"
     )
+    if manifest["unknown_signs"]:
+        done = "is" if manifest["settings"]["normalise_punctuation"] else "is not"
+        print(
+            f"the model does not know {' '.join(manifest['unknown_signs'])}: punctuation {done} "
+            "normalised by Moses' rules (--normalise-punctuation)"
+        )

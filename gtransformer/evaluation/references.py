@@ -21,7 +21,7 @@ from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.data.unspaced import bleu_tokenizer
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
-from gtransformer.preprocess.chain import SENTENCEPIECE_FILE, open_text
+from gtransformer.preprocess.chain import open_text, pieces_file
 from gtransformer.preprocess.instances import END, split_instance
 from gtransformer.preprocess.plain_text import Documents, read_plain
 from gtransformer.preprocess.tokenisers import SPACE, remove_bpe_lines
@@ -135,7 +135,7 @@ def release_text(prepared: str | Path, lang: str) -> Callable[[Sequence[str]], l
     from sacremoses import MosesDetokenizer  # takes a second
 
     detokenise = MosesDetokenizer(two_letters(lang)).detokenize
-    has_pieces = (Path(prepared) / SENTENCEPIECE_FILE).is_file()
+    has_pieces = pieces_file(Path(prepared))
 
     def instance(sentences: Sequence[str]) -> list[str]:
         joined = remove_bpe_lines(sentences)

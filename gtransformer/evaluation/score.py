@@ -35,7 +35,7 @@ from gtransformer.evaluation.segments import (
 )
 from gtransformer.evaluation.significance import compare
 from gtransformer.files import read_lines, sha256
-from gtransformer.preprocess.chain import SENTENCEPIECE_FILE
+from gtransformer.preprocess.chain import pieces_file
 from gtransformer.preprocess.instances import BEGIN, END
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped, write_documents
 from gtransformer.preprocess.tokenisers import SPACE
@@ -188,7 +188,7 @@ def read_generated(
             f"{len(instance_index.instances)}; {TRANSLATED}"
         )
     joined = not any(SPACE in sentence for sentences in best.values() for sentence in sentences)
-    if joined and (prepared / SENTENCEPIECE_FILE).is_file():  # blanks between words would be lost
+    if joined and pieces_file(prepared):  # blanks between words would be lost
         raise UserError(
             f"{path}: H-lines without SentencePiece's pieces; generate without --remove-bpe"
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from types import ModuleType
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.bert import LAYER_NORM_EPS, GTransformerBertModel
-from gtransformer.optional import import_transformers, read_wordpiece_tokeniser
+from gtransformer.optional import read_wordpiece_tokeniser
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +43,7 @@ def load_bert(model: GTransformerBertModel, folder: str | Path) -> None:
     words do not fit.
     """
     encoder = model.encoder
-    bert, words = read_bert(import_transformers(), Path(folder))
+    bert, words = read_bert(Path(folder))
     for option, ours, theirs in (
         ("--encoder-embed-dim", encoder.cfg.encoder_embed_dim, bert.config.hidden_size),
         (
@@ -90,12 +89,14 @@ def _rows_of_words(dictionary: Vocabulary, words: dict[str, int]) -> tuple[list[
     return rows, [words[dictionary[row]] for row in rows]
 
 
-def read_bert(transformers: ModuleType, folder: Path):
+def read_bert(folder: Path):
     """Read (BertModel, index by word) from a folder; special tokens have fairseq's names.
 
     Raises UserError if the folder holds another model than BERT, or lacks parameters.
     """
-    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+    from transformers import AutoConfig, BertModel  # an extra
+
+    config = AutoConfig.from_pretrained(folder, local_files_only=True)
     expected = {
         "model_type": "bert",
         "hidden_act": "gelu",
@@ -108,7 +109,7 @@ def read_bert(transformers: ModuleType, folder: Path):
                 f"{folder / 'config.json'}: {key} is {getattr(config, key, None)}, not {value} as "
                 "in BERT"
             )
-    bert, report = transformers.BertModel.from_pretrained(
+    bert, report = BertModel.from_pretrained(
         folder, local_files_only=True, output_loading_info=True
     )
     missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.models.common.model import needs_of
-from gtransformer.models.from_sentence_model.marian import FIRST_WORD
 from gtransformer.plugin.checkpoints import AS_GIVEN, load_trained, model_in
 from gtransformer.plugin.checkpoints import read_settings as read_settings_of
 from gtransformer.preprocess.chain import (
@@ -77,14 +76,19 @@ def find_sources(
     return Sources(prepared, checkpoint)
 
 
+def usual_search(sources: Sources) -> SearchOptions:
+    """Return the default options: what began as a converted model never writes <unk>, as that."""
+    model = read_settings_of(sources.checkpoint)["model"]
+    return SearchOptions(unkpen=0.0 if model.get("first_output_word") is None else NEVER)
+
+
 def export(
     sources: Sources, output: str | Path, search: SearchOptions, origin: dict[str, Any]
 ) -> dict[str, Any]:
     """Write the model directory ``output``, whole or not at all; returns its manifest.
 
     Args:
-        search: default options of whoever translates with it; what began as a model of Marian's
-            never writes <unk>.
+        search: default options of whoever translates with it.
         origin: command, commit, versions and date, for the manifest.
 
     Raises UserError if ``output`` exists, the parts do not belong together, or the model cannot
@@ -104,8 +108,6 @@ def export(
         ) from None
     if needs_of(model).batch or needs_of(model).last_sentence_only:
         raise UserError(f"{sources.checkpoint}: {BESIDE}")
-    if not search.unkpen and saved["model"].get("first_output_word") == FIRST_WORD:
-        search = replace(search, unkpen=NEVER)
     pair = settings["source_lang"], settings["target_lang"]
     with new_directory(Path(output)) as work:
         copies = {path.name: path for path in text_files(sources.prepared)}

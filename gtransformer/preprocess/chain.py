@@ -5,12 +5,14 @@ The files of a prepared corpus or model directory tell how each side is split:
 * ``wordpieces.json``: the source into BERT's wordpieces;
 * ``sentencepiece.model``: both sides by SentencePiece, or the target with BERT. With
   ``sentencepiece.target.model`` the target has its own;
+* ``tokenizer.json``: both sides by the library tokenizers, with SentencePiece's pieces;
 * ``bpe.codes`` and ``truecase.LANG``: by Moses' rules and BPE. Without truecaser the codes are a
   given model's, whose text is escaped.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,8 +27,10 @@ from gtransformer.preprocess.tokenisers import Moses, SentencePieces, WordPieces
 MODEL_KIND = "gtransformer model"  # in the manifest of a model directory
 CODES, TRUECASER = "bpe.codes", "truecase."
 SENTENCEPIECE_FILE, TARGET_PIECES = "sentencepiece.model", "sentencepiece.target.model"
-WORDPIECE_FILE = "wordpieces.json"
-TEXT_FILES = (CODES, f"{TRUECASER}*", SENTENCEPIECE_FILE, TARGET_PIECES, WORDPIECE_FILE)
+TOKENIZER_FILE, WORDPIECE_FILE = "tokenizer.json", "wordpieces.json"
+TYPED = re.compile(r"(>>[^<>\s]+<<)\s*")  # the target language, as OPUS-MT's models read it
+PIECE_FILES = SENTENCEPIECE_FILE, TOKENIZER_FILE
+TEXT_FILES = (CODES, f"{TRUECASER}*", *PIECE_FILES, TARGET_PIECES, WORDPIECE_FILE)
 
 
 def read_settings(prepared: str | Path) -> dict[str, Any]:
@@ -47,6 +51,11 @@ def text_files(prepared: Path) -> list[Path]:
     return sorted(path for name in TEXT_FILES for path in prepared.glob(name))
 
 
+def pieces_file(prepared: Path) -> Path | None:
+    """Return the file of a corpus or model whose text is split into SentencePiece's pieces."""
+    return next((prepared / name for name in PIECE_FILES if (prepared / name).is_file()), None)
+
+
 def dictionary_of(prepared: Path, lang: str) -> Path:
     """Return the dictionary of a side; a model directory has no ``bin``."""
     folder = prepared / "bin" if (prepared / "bin").is_dir() else prepared
@@ -54,23 +63,38 @@ def dictionary_of(prepared: Path, lang: str) -> Path:
 
 
 class Text:
-    """Plain sentences of one language and their subwords, lines with blanks between tokens."""
+    """Plain sentences of one language and their subwords, lines with blanks between tokens.
+
+    ``prefix``: the word that the model's sentences begin with. Of OPUS-MT's models for many
+    languages it is ``>>deu<<``; a sentence may begin with it, too.
+    """
 
     def __init__(
         self,
         splitter: SentencePieces | WordPieces | Moses | None,
         lang: str,
         normalise: bool | None = False,
+        prefix: str | None = None,
     ):
-        self.splitter, self._normaliser = splitter, None
+        self.splitter, self._normaliser, self._prefix = splitter, None, prefix
         if normalise:
             from sacremoses import MosesPunctNormalizer
 
             self._normaliser = MosesPunctNormalizer(two_letters(lang))
 
     def normalised(self, line: str) -> str:
-        """Return a line with characters, and perhaps punctuation, as the corpus has them."""
+        """Return a line with characters, and perhaps punctuation, as the corpus has them.
+
+        Raises UserError for a sentence that asks for another language.
+        """
         line = one_form(line)
+        if TYPED.match(self._prefix or "") and (typed := TYPED.match(line)):
+            if typed[1] != self._prefix:
+                raise UserError(
+                    f"{line[:60]}: asks for {typed[1]}, but the model was converted for "
+                    f"{self._prefix}; convert it with that language as -t, too"
+                )
+            line = line[typed.end() :]
         return self._normaliser.normalize(line) if self._normaliser else line
 
     def encode(self, lines: Sequence[str]) -> list[str]:
@@ -98,17 +122,17 @@ def open_text(prepared: str | Path, lang: str, prefix: bool = True) -> Text:
 def text_of(folder: Path, settings: Mapping[str, Any], lang: str, prefix: bool = True) -> Text:
     """Return the conversion of a language's sentences by a folder's files (see above)."""
     is_target = lang == settings["target_lang"]
-    model = folder / SENTENCEPIECE_FILE
+    model = pieces_file(folder)
+    word = settings.get("target_prefix" if is_target else "source_prefix")
     if is_target and (folder / TARGET_PIECES).is_file():
         model = folder / TARGET_PIECES
     if not is_target and (folder / WORDPIECE_FILE).is_file():
         splitter = WordPieces(folder / WORDPIECE_FILE)
-    elif model.is_file():
-        word = settings.get("target_prefix" if is_target else "source_prefix")
+    elif model:
         splitter = SentencePieces(model, word if prefix else None)
     elif (folder / f"{TRUECASER}{lang}").is_file():
         splitter = Moses(lang, folder / f"{TRUECASER}{lang}", folder / CODES)
     else:
         known = dictionary_words(dictionary_of(folder, lang))
         splitter = Moses(lang, None, folder / CODES, known, escaped=True)
-    return Text(splitter, lang, settings.get("normalise_punctuation"))
+    return Text(splitter, lang, settings.get("normalise_punctuation"), word)

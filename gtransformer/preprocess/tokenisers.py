@@ -18,6 +18,7 @@ from gtransformer.files import atomic_write, read_lines
 from gtransformer.optional import read_wordpiece_tokeniser
 from gtransformer.preprocess.corpus import fault
 
+UNKNOWN = "<unk>"
 SPACE = "\u2581"  # SentencePiece's symbol for the blank before a word
 # What looks like a control symbol of instance files and dictionaries, and language symbols like
 # [en].
@@ -39,8 +40,39 @@ def as_tokens(tokens: Sequence[str], line: str) -> str:
     return joined or "".join(line.split())
 
 
+class TokenizerFile:
+    """A file of the library tokenizers, with the methods of ``SentencePieceProcessor``."""
+
+    def __init__(self, file: str | Path):
+        from tokenizers import Tokenizer  # comes with the optional extra hf
+
+        self._tokenizer = Tokenizer.from_file(str(file))
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+
+    def encode(self, line: str, out_type: type = str) -> list[str]:
+        """Return the pieces of a line; what has none stays as it is, as with SentencePiece."""
+        # A [SEP] or <mask> in text is no symbol; pickling loses this setting.
+        self._tokenizer.encode_special_tokens = True
+        found = self._tokenizer.encode(line, add_special_tokens=False)
+        return [
+            line[slice(*span)].replace(" ", SPACE) if piece == UNKNOWN else piece
+            for piece, span in zip(found.tokens, found.offsets, strict=True)
+        ]
+
+    def decode(self, sentences: Sequence[Sequence[str]]) -> list[str]:
+        """Return the text of pieces."""
+        return [self._tokenizer.decoder.decode(list(pieces)) for pieces in sentences]
+
+    def words(self) -> list[str]:
+        """Return the vocabulary in its order."""
+        rows = self._tokenizer.get_vocab()
+        return sorted(rows, key=rows.get)
+
+
 class SentencePieces:
-    """A SentencePiece model that splits plain sentences and joins pieces.
+    """A SentencePiece model, or a file of tokenizers (``.json``), that splits plain sentences and
+    joins pieces.
 
     ``prefix``: a word before the pieces of every sentence, such as the language of multilingual
     models; joining removes it.
@@ -53,7 +85,10 @@ class SentencePieces:
             raise UserError(
                 f"{model}: no such file; give a SentencePiece model, as pretrained models have"
             )
-        self.processor = SentencePieceProcessor(model_file=str(model))
+        if Path(model).suffix == ".json":
+            self.processor = TokenizerFile(model)
+        else:
+            self.processor = SentencePieceProcessor(model_file=str(model))
         self._prefix = "" if prefix is None else f"{prefix} "
 
     def split(self, lines: Sequence[str]) -> list[str]:
@@ -114,28 +149,16 @@ class WordPieces:
     """BERT's tokeniser of plain sentences, from a file that ``save_wordpieces`` wrote."""
 
     def __init__(self, file: str | Path):
-        from tokenizers import Tokenizer  # comes with the optional extra
-
-        self._tokenizer = Tokenizer.from_file(str(file))
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
+        self._tokenizer = TokenizerFile(file)
 
     def split(self, lines: Sequence[str]) -> list[str]:
         """Split each sentence into wordpieces."""
-        self._tokenizer.encode_special_tokens = (
-            True  # a [SEP] in text is no symbol; pickling loses this setting
-        )
-        cut = self._tokenizer.encode_batch(list(lines), add_special_tokens=False)
-        return [
-            " ".join(found.tokens) or "".join(line.split())
-            for found, line in zip(cut, lines, strict=True)
-        ]
+        return [" ".join(self._tokenizer.encode(line)) or "".join(line.split()) for line in lines]
 
     def words(self) -> list[str]:
         """Return the vocabulary in its order, without special tokens; fairseq has its own."""
-        vocabulary = self._tokenizer.get_vocab()
         special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
-        return [word for word in sorted(vocabulary, key=vocabulary.get) if word not in special]
+        return [word for word in self._tokenizer.words() if word not in special]
 
 
 def save_wordpieces(folder: str | Path, output: str | Path) -> None:

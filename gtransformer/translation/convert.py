@@ -22,12 +22,18 @@ from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.from_sentence_model import SentenceModel, read_sentence_model
 from gtransformer.models.from_sentence_model.sentence_model import SPECIAL
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.preprocess.chain import SENTENCEPIECE_FILE, TARGET_PIECES
+from gtransformer.preprocess.chain import (
+    SENTENCEPIECE_FILE,
+    TARGET_PIECES,
+    TOKENIZER_FILE,
+    Text,
+)
 from gtransformer.preprocess.tokenisers import SentencePieces
 from gtransformer.translation.model_directory import check_search, new_directory, write_model
 from gtransformer.translation.options import SearchOptions
 
 INSTANCE_TOKENS = 1024  # of documents cut by --strategy; an instance is one sentence
+SIGNS = "‘’‚“”„‹›«»–—…"  # that Moses' normaliser replaces, and small vocabularies lack
 
 
 def convert(
@@ -38,6 +44,7 @@ def convert(
     search: Mapping[str, Any],
     origin: dict[str, Any],
     vocabulary: Sequence[Path] = (),
+    normalise: bool | None = None,
 ) -> dict[str, Any]:
     """Write the model directory ``output``, whole or not at all, and return its manifest.
 
@@ -46,6 +53,8 @@ def convert(
         search: default options of search (``SearchOptions``); None, or left out: beam 5, and no
             <unk>.
         origin: command, commit, versions and date, for the manifest.
+        normalise: whether Moses' rules normalise punctuation; None: if that makes signs known
+            which the model does not know. The manifest names them (``unknown_signs``).
 
     Raises UserError if ``output`` exists, for what ``read_sentence_model`` refuses, and if the
     model cannot search like that.
@@ -60,6 +69,8 @@ def convert(
     )
     options = SearchOptions(unkpen=NEVER).given(search)  # Marian itself never writes <unk>
     settings = text_settings(model, (source_lang, target_lang))
+    signs = unknown_signs(model, source_lang)
+    settings["normalise_punctuation"] = bool(signs) if normalise is None else normalise
     check_search(settings, options)
     built = document_model(model, (source_lang, target_lang))
     with new_directory(Path(output)) as folder:
@@ -67,13 +78,15 @@ def convert(
             (source_lang, target_lang), (built.encoder, built.decoder), strict=True
         ):
             side.dictionary.save(folder / f"dict.{lang}.txt")
-        shutil.copyfile(model.source.pieces, folder / SENTENCEPIECE_FILE)
+        name = TOKENIZER_FILE if model.source.pieces.suffix == ".json" else SENTENCEPIECE_FILE
+        shutil.copyfile(model.source.pieces, folder / name)
         if model.source.pieces.read_bytes() != model.target.pieces.read_bytes():
             shutil.copyfile(model.target.pieces, folder / TARGET_PIECES)
         kept = {
             "converted_from": model.kind,
             "checkpoint": model.file,
             "dropout": model.structure["dropout"],
+            "unknown_signs": signs,
         }
         return write_model(folder, built, settings, options, kept | origin)
 
@@ -86,10 +99,20 @@ def text_settings(model: SentenceModel, pair: tuple[str, str]) -> dict[str, Any]
         "langs": list(pair),
         "max_instance_tokens": INSTANCE_TOKENS,
         "max_sents": 1,  # each with a beam of its own, as the sentence model searches
-        "normalise_punctuation": False,
         "source_prefix": model.source.prefix,
         "target_prefix": model.target.prefix,
     }
+
+
+def unknown_signs(model: SentenceModel, lang: str) -> str:
+    """Return the signs that a model does not know but for Moses' normaliser."""
+    known, pieces = {*model.source.words}, SentencePieces(model.source.pieces)
+    plain, normal = Text(pieces, lang), Text(pieces, lang, normalise=True)
+
+    def knows(text: Text, sign: str) -> bool:
+        return known.issuperset(*map(str.split, text.encode([sign])))
+
+    return "".join(sign for sign in SIGNS if knows(normal, sign) and not knows(plain, sign))
 
 
 def document_model(model: SentenceModel, pair: tuple[str, str]) -> DocumentModel:

@@ -1,11 +1,12 @@
 """Folders of Hugging Face's form: Marian (OPUS-MT), M2M-100 and NLLB-200, mBART-50.
 
-transformers reads the configuration and the parameters; of the tokenisers the files are read.
+transformers reads the configuration, the parameters and most tokenisers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.models.from_sentence_model.marian import target_token
 from gtransformer.models.from_sentence_model.sentence_model import ModelVocabulary, SentenceModel
-from gtransformer.optional import import_transformers
 
 MARIAN, M2M, MBART = "marian", "m2m_100", "mbart"
 ACTIVATIONS = {
@@ -26,31 +26,26 @@ ACTIVATIONS = {
     "silu": "swish",
     "gelu_new": "gelu_accurate",
 }
-BEFORE = (
-    "<s>",
-    "<pad>",
-    "</s>",
-    "<unk>",
-)  # the first rows of M2M-100, NLLB-200 and mBART, in fairseq's order
-PIECES, TOKENISER = "sentencepiece.bpe.model", "tokenizer_config.json"
-# Classes that write '<language> words </s>' on either side, and are read here.
-TOKENISERS = (
-    "M2M100Tokenizer",
-    "NllbTokenizer",
-    "NllbTokenizerFast",
-    "MBart50Tokenizer",
-    "MBart50TokenizerFast",
-)
+# The first rows of M2M-100, NLLB-200 and mBART, in fairseq's order.
+BEFORE = ("<s>", "<pad>", "</s>", "<unk>")
+PIECES, FAST = "sentencepiece.bpe.model", "tokenizer.json"
+# Classes that write '<language> words </s>' on either side.
+TOKENISERS = ("M2M100Tokenizer", "NllbTokenizer", "MBart50Tokenizer")
+# Added words that no text is split into.
+SYMBOL = re.compile(r"</?s>|<pad>|<unk>|<mask>|__\w+__|[a-z]{2,3}_[A-Za-z]{2,4}|>>.+<<")
 MOVED = {".self_attn.": ".self_attn_local.", ".encoder_attn.": ".encoder_attn_local."}
+
+PiecesOf = Callable[[Path], list[str]]
 
 
 def read_hugging_face(
-    folder: Path, source_lang: str, target_lang: str, pieces_of: Callable[[Path], list[str]]
+    folder: Path, source_lang: str, target_lang: str, pieces_of: PiecesOf
 ) -> SentenceModel:
     """Read a folder with config.json, parameters and tokeniser; arguments and errors as of
     ``read_sentence_model``.
     """
-    transformers = import_transformers()
+    import transformers  # an extra
+
     given = read_json(folder / "config.json")
     if "quantization_config" in given:
         raise UserError(
@@ -61,14 +56,13 @@ def read_hugging_face(
     if kind not in (MARIAN, M2M, MBART):
         raise UserError(
             f"{folder}: a model of type '{kind}'; models of types marian, m2m_100 (M2M-100, "
-            "NLLB-200) and mbart "
-            "(mBART-50) can be read"
+            "NLLB-200) and mbart (mBART-50) can be read"
         )
     transformers.utils.logging.disable_progress_bar()
     config = transformers.AutoConfig.from_pretrained(folder)
     structure = read_structure(folder, config, kind)
     make = _marian_vocabularies if kind == MARIAN else _many_languages
-    source, target = make(folder, config, source_lang, target_lang, pieces_of)
+    source, target = make(folder, config, (source_lang, target_lang), pieces_of)
     model, report = transformers.AutoModelForSeq2SeqLM.from_pretrained(
         folder, output_loading_info=True
     )
@@ -115,11 +109,6 @@ def read_hugging_face(
     )
 
 
-def _if_there(path: Path) -> dict[str, Any]:
-    """Return an object of a JSON file; empty if there is no such file."""
-    return read_json(path) if path.is_file() else {}
-
-
 def read_structure(folder: Path, config: Any, kind: str) -> dict[str, Any]:
     """Return the structure as options of this package. Raises UserError for what no layer here
     computes.
@@ -133,8 +122,7 @@ def read_structure(folder: Path, config: Any, kind: str) -> dict[str, Any]:
     if kind != MARIAN and config.decoder_start_token_id != config.eos_token_id:
         raise UserError(
             f"{folder}: its decoder begins with token {config.decoder_start_token_id}, not with "
-            "</s> as those of "
-            "M2M-100, NLLB-200 and mBART-50 do; give one of these"
+            "</s> as those of M2M-100, NLLB-200 and mBART-50 do; give one of these"
         )
     found: dict[str, Any] = {}
     for side in ("encoder", "decoder"):
@@ -162,72 +150,60 @@ def read_structure(folder: Path, config: Any, kind: str) -> dict[str, Any]:
 
 
 def _marian_vocabularies(
-    folder: Path, config: Any, source_lang: str, target_lang: str, pieces_of: Callable
+    folder: Path, config: Any, pair: tuple[str, str], pieces_of: PiecesOf
 ) -> tuple[ModelVocabulary, ModelVocabulary]:
-    """Return the vocabularies: ``vocab.json``, a target file if the sides differ, and two ``.spm``
+    """Return the vocabularies of ``MarianTokenizer``: one, or one a side, and two ``.spm``
     models.
     """
-    settings = _if_there(folder / TOKENISER)
-    if (settings.get("source_lang"), settings.get("target_lang")) == (target_lang, source_lang):
-        raise UserError(f"{folder}: translates from {target_lang} to {source_lang}; swap -s and -t")
-    names = (
-        "vocab.json",
-        "target_vocab.json" if (folder / "target_vocab.json").is_file() else "vocab.json",
-    )
+    from transformers import MarianTokenizer
+
+    for name in ("source.spm", "target.spm"):
+        pieces_of(folder / name)
+    tokeniser = MarianTokenizer.from_pretrained(folder)
+    if (tokeniser.source_lang, tokeniser.target_lang) == pair[::-1]:
+        raise UserError(f"{folder}: translates from {pair[1]} to {pair[0]}; swap -s and -t")
+    added = tokeniser.get_added_vocab()
+    target_rows = {word: row for row, word in tokeniser.decoder.items()}
     sides = []
-    for name, pieces in zip(names, ("source.spm", "target.spm"), strict=True):
-        words = _numbered(folder / name)
-        pieces_of(folder / pieces)
-        rows = {"start": config.decoder_start_token_id}
-        rows |= {
+    for rows, name in ((tokeniser.encoder, "source.spm"), (target_rows, "target.spm")):
+        words = _in_order(added | rows)
+        special = {"start": config.decoder_start_token_id}
+        special |= {
             key: words.index(word)
             for key, word in (("pad", "<pad>"), ("eos", "</s>"), ("unk", "<unk>"))
         }
-        if not sides and names[0] != names[1]:
-            rows["start"] = rows[
-                "pad"
-            ]  # theirs is a number of the target's, and no source has such a token
-        sides.append(ModelVocabulary(words, rows, folder / pieces))
-    sides[0].prefix = target_token(folder, sides[0].words, target_lang)
-    return sides[0], sides[1]
+        sides.append(ModelVocabulary(words, special, folder / name))
+    source, target = sides
+    if source.words != target.words:  # the start is a row of the target's; no source has it
+        source.special["start"] = source.special["pad"]
+    source.prefix = target_token(folder, source.words, pair[1])
+    _check_added(folder, added, ())
+    return source, target
 
 
 def _many_languages(
-    folder: Path, config: Any, source_lang: str, target_lang: str, pieces_of: Callable
+    folder: Path, config: Any, pair: tuple[str, str], pieces_of: PiecesOf
 ) -> tuple[ModelVocabulary, ModelVocabulary]:
-    """Return the words of M2M-100 (vocab.json), NLLB-200 and mBART-50 (pieces, one number on), then
-    languages.
-    """
-    settings = _if_there(folder / TOKENISER)
-    made_by = settings.get("tokenizer_class")
-    if made_by not in (None, *TOKENISERS) or settings.get("legacy_behaviour"):
+    """Return the vocabularies of M2M-100, NLLB-200 and mBART-50: pieces, then languages."""
+    settings = _if_there(folder / "tokenizer_config.json")
+    made_by = (settings.get("tokenizer_class") or "").removesuffix("Fast")
+    if made_by not in ("", *TOKENISERS) or settings.get("legacy_behaviour"):
         raise UserError(
             f"{folder}: its tokeniser is {made_by}, perhaps with legacy_behaviour; only "
-            f"{', '.join(TOKENISERS)} can be "
-            "read, with the language first"
+            f"{', '.join(TOKENISERS)} can be read, with the language first"
         )
-    pieces = folder / PIECES
-    words = [
-        *BEFORE,
-        *pieces_of(pieces)[3:],
-    ]  # the pieces begin with <unk>, <s> and </s>, the words with four
-    if (folder / "vocab.json").is_file():
-        words = _numbered(folder / "vocab.json")
-    added = _added(folder, len(words), settings)
-    for row, word in sorted(added.items()):
-        if row >= len(words):
-            words += map(UNUSED.format, range(len(words), row))
-            words.append(word)
-    tokens = {word.strip("_"): word for word in added.values() if word[:1] != "<"}
+    rows, added, pieces = _tokeniser(folder, config, settings, pieces_of)
+    words = _in_order(rows)
+    tokens = {word.strip("_"): word for word in added if SYMBOL.fullmatch(word) and word[0] != "<"}
+    tokens |= {lang: lang for lang in pair if lang in added}
     found = []
-    for option, lang in (("--source-lang", source_lang), ("--target-lang", target_lang)):
+    for option, lang in (("--source-lang", pair[0]), ("--target-lang", pair[1])):
         if lang not in tokens:
             known = ", ".join(sorted(tokens)[:10])
             raise UserError(f"{option} {lang}: {folder} does not know it; give one of {known}, ...")
         found.append(ModelVocabulary([], dict(start=0, pad=1, eos=2, unk=3), pieces, tokens[lang]))
-    others = {
-        word for lang, word in tokens.items() if lang not in (source_lang, target_lang)
-    }  # no text has them
+    _check_added(folder, added, tokens.values())
+    others = {word for lang, word in tokens.items() if lang not in pair}  # no text has them
     for side in found:
         side.words = [
             UNUSED.format(row) if word in others else word for row, word in enumerate(words)
@@ -235,29 +211,61 @@ def _many_languages(
     return found[0], found[1]
 
 
-def _added(folder: Path, behind: int, settings: Mapping[str, Any]) -> dict[int, str]:
-    """Return a tokeniser's additional symbols by row; symbols that are listed without a row follow
-    the words.
+def _tokeniser(
+    folder: Path, config: Any, settings: Mapping[str, Any], pieces_of: PiecesOf
+) -> tuple[dict[str, int], set[str], Path]:
+    """Return the row of each word, the words that were added to the pieces, and the file that
+    splits text.
     """
-    found = {
-        int(row): entry["content"]
-        for row, entry in (settings.get("added_tokens_decoder") or {}).items()
-    }
-    found |= {int(row): word for word, row in _if_there(folder / "added_tokens.json").items()}
-    found |= {
-        entry["id"]: entry["content"]
-        for entry in _if_there(folder / "tokenizer.json").get("added_tokens", [])
-    }
+    pieces = folder / PIECES
+    if (folder / FAST).is_file():
+        from tokenizers import Tokenizer  # an extra
+
+        tokeniser = Tokenizer.from_file(str(folder / FAST))
+        rows = tokeniser.get_vocab()
+        added = {token.content for token in tokeniser.get_added_tokens_decoder().values()}
+        # A tokeniser with another vocabulary is saved beside SentencePiece's old model.
+        same = pieces.is_file() and {*rows} - added == {*pieces_of(pieces)[3:]}
+        return rows, added, pieces if same else folder / FAST
+    words = [*BEFORE, *pieces_of(pieces)[3:]]  # the pieces begin with <unk>, <s> and </s>
+    is_nllb = config.model_type == M2M and not (folder / "vocab.json").is_file()
+    if not is_nllb or "added_tokens_decoder" in settings:
+        from transformers import AutoTokenizer
+
+        tokeniser = AutoTokenizer.from_pretrained(folder)
+        languages = getattr(tokeniser, "lang_token_to_id", {})  # of M2M-100
+        return (
+            tokeniser.get_vocab() | languages,
+            {*tokeniser.get_added_vocab(), *languages},
+            pieces,
+        )
+    # Until 4.33 NLLB's languages had no rows in files, and later versions give them other rows.
+    from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES
+
+    with_rows = _if_there(folder / "added_tokens.json")
     listed = _if_there(folder / "special_tokens_map.json").get("additional_special_tokens", [])
-    words = [word if isinstance(word, str) else word["content"] for word in listed]
-    return {
-        behind + number: word for number, word in enumerate(words) if word not in found.values()
-    } | found
+    known = {*FAIRSEQ_LANGUAGE_CODES, *with_rows}
+    languages = [*FAIRSEQ_LANGUAGE_CODES, *(word for word in listed if word not in known)]
+    rows = {word: row for row, word in enumerate([*words, *languages, "<mask>"])} | with_rows
+    return rows, {*languages, *with_rows}, pieces
 
 
-def _numbered(path: Path) -> list[str]:
-    """Return the words of a file ``{word: number}`` in the order of the numbers, which leave no
-    gap.
-    """
-    by_number = {number: word for word, number in read_json(path).items()}
-    return [by_number[number] for number in range(len(by_number))]
+def _in_order(rows: Mapping[str, int]) -> list[str]:
+    """Return words by row; rows without a word are named."""
+    words = {row: word for word, row in rows.items()}
+    return [words.get(row, UNUSED.format(row)) for row in range(max(words) + 1)]
+
+
+def _check_added(folder: Path, added: Iterable[str], languages: Iterable[str]) -> None:
+    """Raise UserError if text would have to be split into words that are no pieces."""
+    strange = [word for word in {*added} - {*languages} if not SYMBOL.fullmatch(word)]
+    if strange:
+        raise UserError(
+            f"{folder}: words were added to its tokeniser ({', '.join(sorted(strange)[:5])}), into "
+            "which text is not split here; give a model without"
+        )
+
+
+def _if_there(path: Path) -> dict[str, Any]:
+    """Return an object of a JSON file; empty if there is no such file."""
+    return read_json(path) if path.is_file() else {}

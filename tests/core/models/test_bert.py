@@ -9,7 +9,6 @@ import torch
 from fairseq.data import Dictionary
 
 from gtransformer.models.gtransformer.bert import GTransformerBertConfig, GTransformerBertModel
-from gtransformer.optional import import_transformers
 from gtransformer.plugin.bert import load_bert
 from gtransformer.preprocess.instances import write_dictionary
 from gtransformer.preprocess.tokenisers import WordPieces, save_wordpieces
@@ -62,7 +61,7 @@ def force_local(model):
 
 def encode_both(folder, source, model, documents):
     """Top states at the real tokens of documents of sentences: BERT's, and ours."""
-    transformers = import_transformers()
+    import transformers
 
     bert = transformers.BertModel.from_pretrained(folder).eval()
     vocabulary = transformers.BertTokenizerFast.from_pretrained(folder).get_vocab()

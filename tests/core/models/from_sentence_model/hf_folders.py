@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,6 @@ import torch
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from torch import Tensor
 
-from gtransformer.optional import import_transformers
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.convert import convert
 
@@ -29,15 +29,8 @@ TEXT = {
     ],
 }
 BEFORE = ["<s>", "<pad>", "</s>", "<unk>"]
-M2M_100 = (
-    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu "
-    "ha he hi hr ht hu hy "
-    "id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or "
-    "pa pl ps pt ro ru "
-    "sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu"
-).split()
-NLLB = ["ace_Arab", "deu_Latn", "eng_Latn", "fra_Latn", "zho_Hans"]
-MBART_50 = ["ar_AR", "cs_CZ", "de_DE", "en_XX", "sl_SI"]
+# Symbols, languages, and rows without a word.
+NO_PIECE = re.compile(r"[<_>]|madeup|[a-z]{2,3}_[A-Z]")
 MADE_UP = [*(f"madeup{number}" for number in range(8)), ""]  # rows without a word
 SHAPE = {
     "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
@@ -78,8 +71,7 @@ class Folder:
 
     def texts(self, side: int) -> list[str]:
         """The words that text is cut into."""
-        others = *NLLB, *MBART_50, *MADE_UP
-        return [one for one in self.words[side] if one not in others and one[0] not in "<_>"]
+        return [one for one in self.words[side] if one and not NO_PIECE.match(one)]
 
 
 def train_pieces(folder: Path) -> Path:
@@ -134,7 +126,8 @@ def marian(
     """An OPUS-MT model; with ``two`` vocabularies and embeddings; with ``languages`` (``>>deu<<``)
     to choose from.
     """
-    transformers = import_transformers()
+    import transformers
+
     path.mkdir()
     english, german = (pieces_of(pieces / f"{lang}.model") for lang in ("en", "de"))
     joined = sorted({*english, *german})
@@ -175,19 +168,23 @@ def many_languages(
     """M2M-100 (``m2m``), NLLB-200 (``nllb``) or mBART-50 (``mbart``), with the files of their
     tokenisers.
     """
-    transformers = import_transformers()
+    import transformers
+    from transformers.models import m2m_100, mbart50, nllb
+
     path.mkdir()
     shutil.copy(pieces / "both.model", path / "sentencepiece.bpe.model")
     words = [*BEFORE, *pieces_of(pieces / "both.model")]
     if kind == "m2m":
-        languages, pair = [f"__{lang}__" for lang in M2M_100], ("en", "de")
+        codes = m2m_100.tokenization_m2m_100.FAIRSEQ_LANGUAGE_CODES["m2m100"]
+        languages, pair = [f"__{lang}__" for lang in codes], ("en", "de")
         write_json(path / "vocab.json", numbered(words))
         name, token, more = "M2M100", "__{}__".format, MADE_UP[:8]
     elif kind == "nllb":
-        languages, pair = NLLB, ("eng_Latn", "deu_Latn")
+        languages, pair = nllb.tokenization_nllb.FAIRSEQ_LANGUAGE_CODES, ("eng_Latn", "deu_Latn")
         name, token, more = "Nllb", str, ["<mask>", "", ""]
     else:
-        languages, pair = MBART_50, ("en_XX", "de_DE")
+        languages = mbart50.tokenization_mbart50.FAIRSEQ_LANGUAGE_CODES
+        pair = "en_XX", "de_DE"
         name, token, more = "MBart50", str, ["<mask>"]
     write_json(
         path / "tokenizer_config.json", {"src_lang": pair[0], "tokenizer_class": f"{name}Tokenizer"}

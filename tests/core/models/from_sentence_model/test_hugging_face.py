@@ -16,8 +16,9 @@ from torch import Tensor
 
 from gtransformer.cli.export import main as export
 from gtransformer.cli.prepare import main as prepare
-from gtransformer.optional import import_transformers
+from gtransformer.data.dictionaries import NEVER
 from gtransformer.translation.api import GTransformer
+from gtransformer.translation.model_directory import ModelDirectory
 from tests.commands import GENERATION, run
 from tests.core.models.from_sentence_model.hf_folders import (
     TEXT,
@@ -114,7 +115,8 @@ def test_plain_text_is_cut_and_joined_as_by_transformers(kind: str, pieces: Path
     """Its tokeniser, ``generate`` and its tokeniser again, from text to text; greedy, without what
     is no text.
     """
-    transformers = import_transformers()
+    import transformers
+
     folder = MAKERS[kind](pieces, tmp_path / "folder")
     loaded, (source_lang, target_lang) = load(folder, tmp_path / "model"), folder.pair
     if kind == "mbart":
@@ -129,17 +131,15 @@ def test_plain_text_is_cut_and_joined_as_by_transformers(kind: str, pieces: Path
         made = transformers.MarianTokenizer.from_pretrained(folder.path)
     words = folder.words[1]
     spoken = {*folder.texts(1), "</s>"}  # <unk> is never written
-    banned = [[row] for row, word in enumerate(words) if word not in (*spoken, *folder.given[1])]
-    forced = {"forced_bos_token_id": words.index(folder.given[1][0])} if folder.given[1] else {}
+    banned = [[row] for row, word in enumerate(words) if word not in spoken]
+    begin = torch.tensor([[folder.start, *folder.rows(1, [])]])
     text = [*TEXT["en"], "Anna sees the garden.", "Is it old?"]
     for line in text:
         read = made(line, return_tensors="pt")
         limit = read.input_ids.shape[1] - 1
         found = folder.model.generate(
-            **read, do_sample=False, num_beams=1, max_new_tokens=limit + 1 + len(folder.given[1]),
-            min_new_tokens=1 + len(folder.given[1]), forced_eos_token_id=words.index("</s>"),
-            bad_words_ids=banned,
-            **forced,
+            **read, do_sample=False, num_beams=1, max_new_tokens=limit + 1, min_new_tokens=1,
+            forced_eos_token_id=words.index("</s>"), bad_words_ids=banned, decoder_input_ids=begin,
         )  # fmt: skip
         wanted = made.decode(found[0], skip_special_tokens=True)
         assert loaded.translate([line], beam=1, max_len_a=1, max_len_b=0) == [wanted], line
@@ -212,6 +212,14 @@ def test_from_a_directory_to_a_document_model(pieces: Path, tmp_path: Path):
         float(one) for one in re.findall(r"valid on 'valid' subset.*? nll_loss ([\d.]+)", output)
     }
     assert said == pytest.approx(sum(costs) / len(costs) / math.log(2), abs=1e-3)
+    output = run(
+        "validate",
+        prepared / "bin",
+        "--cpu",
+        "--max-tokens=400",
+        f"--path={tmp_path / 'converted'}",
+    )
+    assert float(re.search(r" nll_loss ([\d.]+)", output)[1]) == said
     assert "@ 1 updates" in run(*line, "--lr=1e-3", "--max-update=3")
 
     output = run(
@@ -226,6 +234,7 @@ def test_from_a_directory_to_a_document_model(pieces: Path, tmp_path: Path):
     ]
     exported = tmp_path / "exported"
     assert export([str(prepared), str(exported), f"--checkpoint={last}", "--beam=2"]) == 0
+    assert ModelDirectory.open(exported).search.unkpen == NEVER  # as at conversion
     model = GTransformer.from_pretrained(exported, device="cpu")
     text = [*TEXT["en"], "", "Anna"]
     (found,) = model.nbest([text], max_len_b=5)

@@ -1,0 +1,157 @@
+"""Models that three versions of transformers have saved: converted, they have their library's
+pieces and log probabilities.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from gtransformer.cli.model_convert import main as model_convert
+from gtransformer.cli.prepare import main as prepare
+from gtransformer.errors import UserError
+from gtransformer.models.from_sentence_model.sentence_model import ModelVocabulary
+from gtransformer.preprocess.tokenisers import SentencePieces
+from gtransformer.translation.api import GTransformer
+from gtransformer.translation.convert import convert, unknown_signs
+from tests.bert import skip_without_transformers
+from tests.saved_by_transformers.make import NAMES, make
+from tests.support import ROOT
+
+pytestmark = pytest.mark.slow
+
+VERSIONS = "4.33", "4.46", "installed"
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def folders(request, tmp_path_factory) -> Path:
+    """What a version has saved."""
+    skip_without_transformers()
+    folder = tmp_path_factory.mktemp("saved")
+    if request.param == "installed":
+        make(folder)
+    else:
+        with tarfile.open(ROOT / f"tests/saved_by_transformers/{request.param}.tar.xz") as archive:
+            archive.extractall(folder, filter="data")
+    return folder
+
+
+def pieces_of(model: GTransformer, side: int, line: str) -> list[str]:
+    """The words that the model reads of a line."""
+    chain, engine = model.chain, model.engine
+    encode, known = ((chain.encode, engine.source), (chain.encode_target, engine.target))[side]
+    prefix = (model.directory.source_prefix, model.directory.target_prefix)[side]
+    words = [word if word in known.indices else "<unk>" for word in encode([line])[0]]
+    return [*([prefix] if prefix else []), *words, "</s>"]
+
+
+@torch.no_grad()
+def scores_of(model: GTransformer, source: list[str], target: list[str]) -> torch.Tensor:
+    """(length,) log probabilities of the target's words."""
+    engine = model.engine
+    read = [
+        [words.bos(), *map(words.index, line)]
+        for words, line in ((engine.source, source), (engine.target, target))
+    ]
+    tokens = torch.tensor(read[:1])
+    encoded = engine.model.encoder(tokens, src_lengths=torch.tensor([tokens.shape[1]]))
+    logits = engine.model.decoder(torch.tensor([read[1][:-1]]), encoder_out=encoded)[0][0]
+    return logits.log_softmax(dim=1)[range(len(target)), read[1][1:]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pieces_and_log_probabilities(folders: Path, name: str, tmp_path: Path):
+    content = json.loads((folders / f"{name}.json").read_text(encoding="utf-8"))
+    convert(folders / name, tmp_path / "model", *content["pair"], {}, {}, normalise=False)
+    model = GTransformer.from_pretrained(tmp_path / "model", device="cpu")
+    for pair in content["pairs"]:
+        source, target = pieces_of(model, 0, pair["source"]), pieces_of(model, 1, pair["target"])
+        assert (source, target) == (pair["source_pieces"], pair["target_pieces"])
+        scores = scores_of(model, source, target)
+        assert (scores - torch.tensor(pair["scores"])).abs().max() < 1e-5
+
+
+def converted(folders: Path, name: str, output: Path, capsys, *options: str) -> str:
+    """Convert a folder by the command, and return what it says."""
+    pair = json.loads((folders / f"{name}.json").read_text(encoding="utf-8"))["pair"]
+    line = [str(folders / name), str(output), "-s", pair[0], "-t", pair[1], *options]
+    assert model_convert(line) == 0
+    return capsys.readouterr().out
+
+
+def test_punctuation_that_the_model_does_not_know(folders: Path, tmp_path: Path, capsys):
+    """Moses' rules make it known, unless the user does not want them."""
+    said = converted(folders, "opus", tmp_path / "yes", capsys)
+    assert "‘ ’ ‚ “ ” „ « » – — …" in said and "punctuation is normalised" in said
+    text = ["“Anna’s” house – green…", "»We« saw"]
+    plain = ['"Anna\'s" house - green...', '"We" saw']
+    model = GTransformer.from_pretrained(tmp_path / "yes", device="cpu")
+    assert model.chain.encode(text) == model.chain.encode(plain)
+    said = converted(folders, "opus", tmp_path / "no", capsys, "--normalise-punctuation", "no")
+    assert "punctuation is not normalised" in said
+    model = GTransformer.from_pretrained(tmp_path / "no", device="cpu")
+    assert "“" in "".join(model.chain.encode(text)[0])
+
+
+def test_punctuation_that_the_model_knows(folders: Path):
+    """Moses' rules stay off; what they do not make known is none of their business."""
+    pieces = folders / "opus" / "source.spm"
+    words = [*SentencePieces(pieces).words(), *"‘’‚“”„‹›«»–—…"]
+    model = SimpleNamespace(source=ModelVocabulary(words, {}, pieces))
+    assert unknown_signs(model, "en") == ""
+    model.source.words = [word for word in words if not set(word) & set("'‘’‚")]
+    assert unknown_signs(model, "en") == ""
+
+
+def test_a_typed_target_language(folders: Path, tmp_path: Path, capsys):
+    """``>>deu<<`` is what the model reads anyway, and no text; any other is refused."""
+    converted(folders, "opus_many", tmp_path / "model", capsys)
+    model = GTransformer.from_pretrained(tmp_path / "model", device="cpu")
+    text = ["Anna saw it", "We saw a house"]
+    assert model.translate([f">>deu<<{text[0]}", f">>deu<<  {text[1]}"]) == model.translate(text)
+    assert model.translate([">>deu<<", text[0]])[1] == model.translate(text)[0]
+    assert model.chain.encode(["a >>nld<< house"])[0].count("nl") == 0
+    with pytest.raises(UserError, match="asks for >>nld<<.*converted for >>deu<<"):
+        model.translate(["Anna saw it", ">>nld<< Anna saw it"])
+
+
+WITHOUT_TRANSFORMERS = """
+import sys
+from gtransformer import GTransformer
+print(GTransformer.from_pretrained(sys.argv[1], device="cpu").translate(["Anna saw a house"])[0])
+assert not {"transformers", "fairseq"} & {*sys.modules}
+"""
+
+
+def test_a_corpus_and_text_by_tokenizer_json(folders: Path, tmp_path: Path, capsys):
+    """Prepared as the model reads it; translating imports no transformers."""
+    converted(folders, "nllb_fast", tmp_path / "model", capsys)
+    assert not [*tmp_path.glob("model/sentencepiece*")]
+    model = GTransformer.from_pretrained(tmp_path / "model", device="cpu")
+    (tmp_path / "raw").mkdir()
+    text = {"eng_Latn": ["Anna saw a house", "It is <mask> ☃"], "deu_Latn": ["Das Haus", "Es"]}
+    for lang, lines in text.items():
+        for split in ("train", "dev", "test"):
+            name = f"concatenated_eng_Latn2deu_Latn_{split}_{lang}.txt"
+            (tmp_path / "raw" / name).write_text("\n".join(["<d>", *lines]), encoding="utf-8")
+    prepared = tmp_path / "prepared"
+    line = [str(tmp_path / "raw"), str(prepared), f"--vocabulary={tmp_path / 'model'}"]
+    assert prepare([*line, "-s", "eng_Latn", "-t", "deu_Latn", "--workers=1"]) == 0
+    for lang, encode in (
+        ("eng_Latn", model.chain.encode),
+        ("deu_Latn", model.chain.encode_target),
+    ):
+        sentences = [f"<s> {lang} {' '.join(words)} </s>" for words in encode(text[lang])]
+        instances = (prepared / "instances" / f"train.{lang}").read_text(encoding="utf-8")
+        assert instances.split() == " ".join(sentences).split()
+    command = [sys.executable, "-c", WITHOUT_TRANSFORMERS, str(tmp_path / "model")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == model.translate(["Anna saw a house"])[0]

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gtransformer.modules.kernels import Linear
+from gtransformer.modules.kernels import Linear, PackedLinear
 from gtransformer.modules.positions import SentenceNumbers
 from gtransformer.modules.ragged import Ragged, on_device
 
@@ -29,9 +29,9 @@ class Pattern(Protocol):
 
     queries: Ragged
 
-    def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> Sequence:
-        """Return keys and values of a module in the form that ``attend`` takes; ``states`` (Nk,
-        channels).
+    def project(self, module: MultiheadAttention, x: Tensor, memory: Tensor) -> Sequence:
+        """Return queries of x (Nq, channels), and keys and values of memory (Nk, memory_channels),
+        as ``attend`` takes them.
         """
         ...
 
@@ -62,7 +62,12 @@ class MultiheadAttention(nn.Module):
             (``relative.py``).
         numbered: embeddings of sentence numbers are added to queries and keys, each by a map of its
             own that is zero at first. The engines need no change for this.
+
+    Attributes:
+        joint: in a copy for decoding, the product that gives q, k and v; None: there is none.
     """
+
+    joint: PackedLinear | None = None
 
     def __init__(
         self,
@@ -76,6 +81,7 @@ class MultiheadAttention(nn.Module):
     ):
         super().__init__()
         self.heads, self.dim, self.dropout = heads, channels // heads, dropout
+        self.reads_itself = memory_channels is None
         memory_channels = memory_channels or channels
         self.k_proj = Linear(memory_channels, channels)
         self.v_proj = Linear(memory_channels, channels)
@@ -102,14 +108,33 @@ class MultiheadAttention(nn.Module):
         """Attend: x (Nq, channels), memory (Nk, memory_channels), a pattern for each scope -> (Nq,
         channels).
         """
-        q = self.project_queries(x, patterns[0].queries.tag)
-        k, v = patterns[0].keys_and_values(self, memory)
+        q, k, v = patterns[0].project(self, x, memory)
         dropout = self.dropout if self.training else 0.0
         relative = None if self.relative is None else self.relative.weight
         if len(patterns) == 1:
             return self.out_proj(patterns[0].attend(q, k, v, dropout, relative))
         found = [pattern.attend(q, k, v, dropout, relative) for pattern in patterns]
         return self.out_proj(torch.cat(found, dim=-1))
+
+    def join_projections(self, dtype: torch.dtype | None) -> None:
+        """Let one product give q, k and v, in a copy for decoding; layers with hooks or a
+        ``forward`` of their own stay.
+        """
+        layers = self.q_proj, self.k_proj, self.v_proj
+        hooked = any(one._forward_hooks or one._forward_pre_hooks for one in layers)
+        packed = all(isinstance(one.forward, PackedLinear) for one in layers)
+        if self.reads_itself and packed and not hooked:
+            self.joint = PackedLinear(*layers, dtype=dtype)
+
+    def project(self, x: Tensor, memory: Tensor, tags: np.ndarray, memory_tags: np.ndarray):
+        """Return queries (Nq, heads, dim) of x, and keys and values (Nk, heads, dim) of memory."""
+        if self.joint is None or memory is not x:
+            return self.project_queries(x, tags), *self.keys_and_values(memory, memory_tags)
+        q, k, v = (one.unflatten(1, (self.heads, -1)) for one in self.joint(x).chunk(3, dim=1))
+        if self.query_numbers is not None:
+            q = q + self._embedded(self.query_numbers, tags, q)
+            k = k + self._embedded(self.key_numbers, tags, k)
+        return q, k, v
 
     def project_queries(self, x: Tensor, tags: np.ndarray) -> Tensor:
         """Project x (Nq, channels) -> (Nq, heads, dim); ``tags`` (Nq,) int64, the sentence of each

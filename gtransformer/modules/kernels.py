@@ -27,6 +27,7 @@ SCORED_ELEMENTS = (
     1 << 22
 )  # log probabilities at a time: larger memory would be returned to the system at every step
 LARGER_ON_GPU = 8  # so many times as many on a GPU: 128 MiB
+SEARCHED = 64  # columns of a block of ``largest``
 CACHED_ELEMENTS = 1 << 18  # 1 MiB in float32 stays in a CPU's cache
 
 
@@ -117,7 +118,7 @@ def decoding_copy(module: nn.Module, dtype: torch.dtype | None = None) -> nn.Mod
     without gradient.
 
     Linear layers multiply as a ``PackedLinear`` in ``dtype``; those with a ``forward`` of their own
-    keep it.
+    keep it. A module with a method ``join_projections`` may replace products with the same input.
     """
     copies: dict[nn.Module, nn.Module] = {}
 
@@ -126,7 +127,9 @@ def decoding_copy(module: nn.Module, dtype: torch.dtype | None = None) -> nn.Mod
             copies[one] = new = copy.copy(one)
             new._modules = {name: child and copied(child) for name, child in one._modules.items()}
             if getattr(one.forward, "__func__", None) is Linear.forward:
-                new.forward = PackedLinear(one, dtype)
+                new.forward = PackedLinear(one, dtype=dtype)
+            if hasattr(new, "join_projections"):
+                new.join_projections(dtype)
         return copies[one]
 
     return copied(module)
@@ -135,21 +138,23 @@ def decoding_copy(module: nn.Module, dtype: torch.dtype | None = None) -> nn.Mod
 class PackedLinear:
     """A linear layer for few rows, where the time to read the weights dominates.
 
-    The weights are stored in the type of the products, on the CPU in oneDNN's own layout; they must
-    not change while it is in use. Results have the type of the input. It is for decoding and has no
-    gradient.
+    The weights are stored in the type of the products, on the CPU from the second use on in
+    oneDNN's own layout; they must not change while it is in use. Results have the type of the
+    input. It is for decoding and has no gradient.
 
     Args:
-        layer: the linear layer.
+        layers: one, or several with the same input, whose results are concatenated.
         dtype: type of the products; default that of the weights.
     """
 
-    def __init__(self, layer: nn.Linear, dtype: torch.dtype | None = None):
-        self.dtype, self.shape = dtype or layer.weight.dtype, layer.weight.shape
-        weight, self.bias = (
-            None if one is None else one.detach().to(self.dtype)
-            for one in (layer.weight, layer.bias)
-        )
+    def __init__(self, *layers: nn.Linear, dtype: torch.dtype | None = None):
+        weight, bias = layers[0].weight, layers[0].bias
+        if len(layers) > 1:
+            weight = torch.cat([layer.weight for layer in layers])
+            bias = torch.cat([layer.bias for layer in layers])
+        self.dtype = dtype or weight.dtype
+        weight = weight.detach().to(self.dtype)
+        self.bias = None if bias is None else bias.detach().to(self.dtype)
         self.packs = weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
         if self.dtype == torch.bfloat16:
             self.packs = self.packs and torch.ops.mkldnn._is_mkldnn_bf16_supported()
@@ -157,13 +162,14 @@ class PackedLinear:
             self.packs = (
                 self.packs and self.dtype == torch.float32 and onednn_is_faster(packed=True)
             )
-        self.weight = (
-            torch.ops.mkldnn._reorder_linear_weight(weight, FEW_ROWS) if self.packs else weight
-        )
+        self.weight, self.uses = weight, 0
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the layer, x (rows, in) -> (rows, out)."""
         own = x.to(self.dtype)
+        if self.packs and self.uses == 1:  # what projects a memory is used once only
+            self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, FEW_ROWS)
+        self.uses += 1
         if self.packs:
             y = _onednn(own, self.weight, self.bias, "none", [], "")
         else:
@@ -210,6 +216,25 @@ def log_probabilities(logits: Tensor) -> Tensor:
     for part in logits.split(rows_at_once(logits)):
         torch.log_softmax(part, 1, out=part)
     return logits
+
+
+def largest(x: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """Return the ``number`` largest of each row of x (rows, n) and their columns, largest first.
+
+    They are in the blocks of columns with the largest maxima. On the CPU, finding these first takes
+    from a fifth of the time of ``topk`` (40 rows of 32,000) to all of it (5 rows of 8,000).
+    """
+    blocks = x.shape[1] // SEARCHED
+    if x.device.type != "cpu" or blocks <= 2 * number:
+        return x.topk(number, dim=1)
+    end = blocks * SEARCHED
+    maxima = x[:, :end].unflatten(1, (blocks, SEARCHED)).amax(dim=2)
+    first = maxima.topk(number, dim=1)[1] * SEARCHED
+    columns = (first.unsqueeze(2) + torch.arange(SEARCHED)).flatten(1)
+    rest = torch.arange(end, x.shape[1]).expand(len(x), -1)
+    columns = torch.cat([columns, rest], dim=1)
+    values, found = x.gather(1, columns).topk(number, dim=1)
+    return values, columns.gather(1, found)
 
 
 class _ByOneDNN(torch.autograd.Function):

@@ -198,12 +198,12 @@ class PackedPattern:
             return None
         return varlen.VarlenSegments(self, causal=self.kinds[0] == CAUSAL_KEYS)
 
-    def keys_and_values(self, module: nn.Module, states: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``Pattern.keys_and_values``."""
-        sides = module.keys_and_values(states, self.keys.tag)
+    def project(self, module: nn.Module, x: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
+        """See ``Pattern.project``."""
+        q, *sides = module.project(x, memory, self.queries.tag, self.keys.tag)
         if self.stored is not None:
             self.stored[module] = sides
-        return sides
+        return q, *sides
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None

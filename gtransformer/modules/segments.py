@@ -44,9 +44,9 @@ class SegmentPattern:
     def __init__(self, queries: Segments, keys: Segments, kind: str, causal: bool):
         self.queries, self.keys, self.kind, self.causal = queries, keys, kind, causal
 
-    def keys_and_values(self, module: nn.Module, states: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``Pattern.keys_and_values``."""
-        return module.keys_and_values(states, self.keys.tag)
+    def project(self, module: nn.Module, x: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
+        """See ``Pattern.project``."""
+        return module.project(x, memory, self.queries.tag, self.keys.tag)
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gtransformer.errors import UserError
-from gtransformer.modules.kernels import log_probabilities, rows_at_once
+from gtransformer.modules.kernels import largest, log_probabilities, rows_at_once
 from gtransformer.modules.ragged import on_device
 from gtransformer.search.rules import SentenceRule, SentenceState
 
@@ -128,7 +128,7 @@ def best_words(
         if scoring.sampling is not None:
             lprobs[:, scoring.unk] = -torch.inf  # no text
             number = scoring.sampling or lprobs.shape[1]
-        best, index = lprobs.topk(min(number, lprobs.shape[1]), dim=1)
+        best, index = largest(lprobs, min(number, lprobs.shape[1]))
         if scoring.sampling is not None:
             drawn = torch.multinomial(best.softmax(dim=1), 1, generator=random)
             best, index = best.gather(1, drawn), index.gather(1, drawn)

@@ -100,7 +100,12 @@ class DocumentGenerator:
         ends = target.bos(), target.eos(), sides.language
         if self.free:
             return FreeText(*ends, torch.tensor([target.pad()]), min_len)
-        prefix = prefix_of(self.models[0], target)
+        prefix, *others = {prefix_of(model, target) for model in self.models}
+        if others:
+            raise UserError(
+                "some models of the ensemble begin every sentence with a language symbol, others "
+                "do not, or with another one; give models that agree"
+            )
         word = None if prefix is None else target[prefix]
         forbidden = {*sides.symbols(target), *never_text(target, word, sides.pair), *never} - {
             target.eos()

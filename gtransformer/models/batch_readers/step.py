@@ -60,18 +60,19 @@ class BatchKeys:
             self.begins = dict(zip(self.sentences.tolist(), begins, strict=True))
         self.own.add(newest.tag)
 
-    def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> tuple:
-        """Store keys and values of the newest tokens; return those of own tokens, and those of
-        other sentences.
+    def project(self, module: MultiheadAttention, x: Tensor, memory: Tensor) -> tuple:
+        """Store keys and values of the newest tokens; return queries, keys and values of own
+        tokens, and those of other sentences.
         """
-        own = self.own.append(module, *module.keys_and_values(states, self.queries.tag))
-        return own, self._others(own)
+        q, k, v = module.project(x, memory, self.queries.tag, self.queries.tag)
+        own = self.own.append(module, k, v)
+        return q, own, self._others(own)
 
     def attend(
         self, q: Tensor, k: Tensor, v: tuple, dropout: float, relative: Tensor | None = None
     ) -> Tensor:
         """Attend with q (hypotheses, heads, dim) -> (hypotheses, channels), to own tokens and those
-        of earlier sentences; k and v are those of ``keys_and_values``.
+        of earlier sentences; k and v are those of ``project``.
         """
         q = scaled(by_group(q, self.beam))
         (keys, values), (others, of) = k.flatten(3, 4), v

@@ -83,6 +83,10 @@ class AttentionBlock:
     gate_bias: float = 0.0
     recurrent: bool = False
 
+    def __post_init__(self) -> None:
+        if self.memory is not None and self.relative is not None:
+            raise ValueError("relative positions are those of a layer's own keys, not of a memory")
+
     @cached_property
     def modules(self) -> tuple[str, ...]:
         """Names of the attention modules; a single module is ``{name}_local``, whatever it sees."""

@@ -49,6 +49,7 @@ CHANGED = [
     (gated, "layers.1.encoder_attn_gate"),
     (adapted, "output_projection"),
     (hooked, "layers.1.self_attn_local"),
+    (hooked, "layers.1.self_attn_local.k_proj"),
     (hooked, "output_projection"),
 ]
 

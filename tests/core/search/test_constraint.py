@@ -5,6 +5,7 @@ import random
 import pytest
 import torch
 
+from gtransformer.errors import UserError
 from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
 from tests.support import tiny_model
@@ -38,3 +39,13 @@ def test_an_ensemble_keeps_to_the_sentences_if_a_member_needs_it(dictionary):
     for names in (("partial", "full"), ("full", "partial"), ("partial",)):
         assert Translator(dictionary, [models[name] for name in names]).generator.free is False
     assert Translator(dictionary, [models["full"]] * 2).generator.free
+
+
+@pytest.mark.parametrize("prefixes", [("w3", None), (None, "w3"), ("w3", "w2")])
+def test_models_of_an_ensemble_begin_sentences_alike(dictionary, prefixes):
+    models = [tiny_model(dictionary, target_prefix=prefix) for prefix in prefixes]
+    with pytest.raises(UserError, match="ensemble"):
+        Translator(dictionary, models)
+    assert Translator(dictionary, models[:1] * 2).generator.rule.prefix == (
+        None if prefixes[0] is None else dictionary.index(prefixes[0])
+    )

@@ -216,10 +216,8 @@ class OwnKeys:
             if sides is not None:
                 wide[:, :, :, : n - 1] = sides[:, :, :, : n - 1]
             sides = self.sides[module] = wide
-        sides[0, :, :, n - 1], sides[1, :, :, n - 1] = (
-            by_group(k, self.beam),
-            by_group(v, self.beam),
-        )
+        for side, new in zip(sides.select(3, n - 1), (k, v), strict=True):
+            side.copy_(by_group(new, self.beam))
         return sides[:, :, :, :n]
 
     def visible(self, first: int, seen: np.ndarray) -> np.ndarray:

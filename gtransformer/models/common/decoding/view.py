@@ -268,12 +268,12 @@ class MemoryPattern:
         )
         self.reading.look(self.shared, self.shared.starts[view.documents], seen[view.inverse])
 
-    def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> tuple:
-        """Return the module, whose keys and values are projected once."""
+    def project(self, module: MultiheadAttention, x: Tensor, memory: Tensor) -> tuple:
+        """Return queries, and the module, whose keys and values are projected once."""
         if module not in self.shared.sides:
-            sides = module.keys_and_values(states, self.memory.layout.tag)
+            sides = module.keys_and_values(memory, self.memory.layout.tag)
             self.shared.sides[module] = torch.stack(sides).to(self.dtype)
-        return module, None
+        return module.project_queries(x, self.queries.tag), module, None
 
     def attend(
         self,
@@ -283,9 +283,7 @@ class MemoryPattern:
         dropout: float,
         relative: Tensor | None = None,
     ):
-        """See ``Pattern.attend``; k and v are those of ``keys_and_values``."""
-        if relative is not None:
-            raise NotImplementedError("relative positions of a memory are not decoded")
+        """See ``Pattern.attend``; k and v are those of ``project``."""
         return by_hypothesis(self.reading.attend(k, by_group(q, self.reading.beam))).flatten(1)
 
 
@@ -323,12 +321,12 @@ class PrefixPattern:
         self.mask = None if visible.all() else scores_of(visible, prefixes.device, prefixes.dtype)
         self.distances: dict[int, Tensor] = {}
 
-    def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> tuple:
-        """Store keys and values of the newest tokens; return the module, and those of all own
-        tokens.
+    def project(self, module: MultiheadAttention, x: Tensor, memory: Tensor) -> tuple:
+        """Store keys and values of the newest tokens; return queries, the module, and keys and
+        values of all own tokens.
         """
-        k, v = module.keys_and_values(states, self.queries.tag)
-        return module, self.prefixes.own.append(module, k, v)
+        q, k, v = module.project(x, memory, self.queries.tag, self.queries.tag)
+        return q, module, self.prefixes.own.append(module, k, v)
 
     def attend(
         self,
@@ -338,7 +336,7 @@ class PrefixPattern:
         dropout: float,
         relative: Tensor | None = None,
     ):
-        """See ``Pattern.attend``; k and v are those of ``keys_and_values``."""
+        """See ``Pattern.attend``; k and v are those of ``project``."""
         keys, values = v[:, :, :, self.first :].flatten(3, 4)
         q, mask = by_group(q, self.prefixes.beam), self.mask
         if relative is not None:

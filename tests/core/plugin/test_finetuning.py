@@ -52,72 +52,27 @@ def build(prepared, tmp_path, *arguments):
     return loaded.built(prepared, tmp_path, "gtransformer_mini", *line)[::2]
 
 
-def test_of_another_structure_one_parameter_is_named(prepared, sentence_model, tmp_path):
-    model, _ = build(
-        prepared, tmp_path, "--load-partial", f"--finetune-from-model={sentence_model}"
-    )
-    state = model.state_dict()
-    too_much = {f"{name}_x": value for name, value in state.items() if "self_attn_global" in name}
-    with pytest.raises(UserError) as error:
-        model.load_state_dict(state | too_much)
-    assert str(error.value).count(
-        "self_attn_global"
-    ) == 1 and f"differences: {len(too_much)}" in str(error.value)
-
-
-@pytest.fixture
-def on_gpu(monkeypatch):
-    """Half precision is for GPUs; nothing is computed here."""
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-
-
-def test_adam_becomes_the_one_with_two_rates(prepared, tmp_path, on_gpu):
-    """The release's options are enough; mixed precision keeps parameters apart."""
-    options = [
-        "--doc-double-lr",
-        "--lr-scale-pretrained=0.3",
-        "--weight-decay-randinit=0.01",
-        "--fp16",
-    ]
-    model, cfg = build(prepared, tmp_path, *options)
-    assert cfg.optimizer._name == "adam_two_rates" and cfg.common.fp16_no_flatten_grads is True
-    for name, parameter in model.named_parameters():
-        assert parameter.param_group == ("fresh" if not is_transformers(name) else "pretrained")
-        wanted = (
-            {"lr_scale": 1.0, "weight_decay": 0.01}
-            if not is_transformers(name)
-            else {"lr_scale": 0.3}
-        )
-        assert parameter.optim_overrides == {"optimizer": wanted}
-
-
 @pytest.mark.parametrize("copied", [False, True])
-def test_what_learns_at_the_full_rate(prepared, sentence_model, tmp_path, copied):
+def test_what_learns_at_the_full_rate(prepared, sentence_model, tmp_path, monkeypatch, copied):
     """As in the release: gates, and global attention unless it is copied; without weight decay,
-    which the rest has.
+    which the rest has. Mixed precision keeps parameters apart.
     """
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)  # nothing is computed here
     start = [
         "--load-partial-global-from-local" if copied else "--load-partial",
         "--positions=sentence",
     ]
-    start += [f"--finetune-from-model={sentence_model}"]
+    start += [f"--finetune-from-model={sentence_model}", "--lr-scale-pretrained=0.3", "--fp16"]
     model, cfg = build(prepared, tmp_path, "--doc-double-lr", "--weight-decay=0.1", *start)
+    assert cfg.common.fp16_no_flatten_grads is True
     trained = optim.build_optimizer(cfg.optimizer, list(model.parameters()))
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    rest, fresh = ([names[id(p)] for p in group["params"]] for group in trained.param_groups)
-    assert [group["weight_decay"] for group in trained.param_groups] == [0.1, 0.0]
+    rest, fresh = ({names[id(p)] for p in group["params"]} for group in trained.param_groups)
+    settings = [(group["weight_decay"], group["lr_scale"]) for group in trained.param_groups]
+    assert settings == [(0.1, 0.3), (0.0, 1.0)]
     new = ("_gate.", "_numbers.") if copied else ("_gate.", "_global.")
-    assert {name for name in names.values() if any(part in name for part in new)} == set(fresh)
-    assert any("_global." in name for name in rest) == copied and len(fresh) + len(rest) == len(
-        names
-    )
-
-
-def test_two_rates_refused(prepared, tmp_path):
-    with pytest.raises(
-        UserError, match="--doc-double-lr works with --optimizer adam or fused_adam, not with sgd"
-    ):
-        build(prepared, tmp_path, "--doc-double-lr", "--optimizer=sgd")
+    assert {name for name in names.values() if any(part in name for part in new)} == fresh
+    assert any("_global." in name for name in rest) == copied and fresh | rest == {*names.values()}
 
 
 HEADS = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -25,35 +27,23 @@ def loaded(dictionary, state, seed=2, **options):
     return model
 
 
-def test_group_attention_is_the_transformers_and_the_rest_stays_fresh(dictionary, sentence_model):
+@pytest.mark.parametrize("copied", [False, True])
+def test_group_attention_is_the_transformers_and_the_rest_stays_fresh(
+    dictionary, sentence_model, copied
+):
+    """Or global attention is a copy of it."""
     fresh = tiny_model(dictionary, seed=2, load_partial=True)
     before = {name: value.clone() for name, value in fresh.state_dict().items()}
-    state = sentence_model.state_dict()
-    model = loaded(dictionary, state)
-    copied = 0
-    for name, value in model.state_dict().items():
-        if not is_transformers(name):
-            assert torch.equal(value, before[name])
-        elif name in state:
-            assert torch.equal(value, state[name])
-            copied += "layers" in name
-        elif "_local." in name:
-            assert torch.equal(value, state[name.replace("_local.", ".")])
-            copied += 1
-    assert copied == sum("layers" in name for name in state)
+    state, taken = sentence_model.state_dict(), set()
+    options = {"load_partial": not copied, "load_partial_global_from_local": copied}
+    for name, value in loaded(dictionary, state, **options).state_dict().items():
+        origin = re.sub("_(local|global)[.]" if copied else "_local[.]", ".", name)
+        if origin in state:
+            taken.add(origin)
+        assert torch.equal(value, state.get(origin, before[name])), name
+    assert taken == state.keys()
     new = [name for name in before if not is_transformers(name)]
     assert len(new) == 3 * 2 * (8 + 2)  # three attentions, two layers, four projections and a gate
-
-
-def test_global_from_local(dictionary, sentence_model):
-    options = {"load_partial": False, "load_partial_global_from_local": True}
-    fresh = tiny_model(dictionary, seed=2)
-    model = loaded(dictionary, sentence_model.state_dict(), **options).state_dict()
-    for name, value in model.items():
-        if "_global." in name:
-            assert torch.equal(value, model[name.replace("_global.", "_local.")])
-        if "_gate." in name:
-            assert torch.equal(value, fresh.state_dict()[name])
 
 
 def test_full_mode_takes_fairseqs_transformer_whole(dictionary, sentence_model, make_pairs):

@@ -4,6 +4,7 @@ starts, exactly.
 
 from __future__ import annotations
 
+import random
 import re
 from types import SimpleNamespace
 
@@ -19,11 +20,19 @@ from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
 from gtransformer.plugin.sentence_start import start_from_sentence_model
 from gtransformer.plugin.task import TranslationDocTask
 from tests.core.models import fairseq_models
-from tests.core.models.test_exact_start import NEARLY, PRENORM, SHUT, losses, random_pairs
-from tests.support import pad_batch, relative_error, task_config, tiny_model
+from tests.support import (
+    pad_batch,
+    random_document,
+    random_lengths,
+    relative_error,
+    task_config,
+    tiny_model,
+)
 
 pytestmark = pytest.mark.slow
 
+SHUT, NEARLY = 1e3, 6.0  # biases of gates; the former's sigmoid is exactly 1
+PRENORM = {"encoder_normalize_before": True, "decoder_normalize_before": True}
 LEARNED = {"encoder_learned_pos": True, "decoder_learned_pos": True, "max_source_positions": 10}
 # Of fairseq's models: architecture, options, whether both sides have one dictionary.
 LAYOUTS = {
@@ -110,6 +119,49 @@ def start(path, task, **options) -> GTransformerModel:
     return model
 
 
+def spread(dictionary, documents):
+    """Source and target (documents, longest) as the task's batches have them."""
+    sides = [
+        [
+            [t for pair in document for t in (dictionary.bos(), *pair[side], dictionary.eos())]
+            for document in documents
+        ]
+        for side in (0, 1)
+    ]
+    return pad_batch(sides[0], dictionary.pad(), True), pad_batch(sides[1], dictionary.pad(), False)
+
+
+def random_pairs(dictionary, seed: int = 1, sentences=(4, 1, 3), most: int = 7):
+    """Documents of sentence pairs as lists of words."""
+    draw = random.Random(seed)
+    return [
+        [
+            [random_document(draw, dictionary, random_lengths(draw, 1, most))[1:-1] for _ in "st"]
+            for _ in range(count)
+        ]
+        for count in sentences
+    ]
+
+
+def losses(model, dictionary, documents) -> list[torch.Tensor]:
+    """Of every sentence the negative log likelihood of its words and ``</s>``, (words + 1,), in
+    order.
+    """
+    source, previous = spread(dictionary, documents)
+    logits = model(source, None, previous)[0]
+    lprobs = model.get_normalized_probs((logits, {}), log_probs=True)
+    found = []
+    for row, document in enumerate(documents):
+        begin = 0
+        for _, target in document:
+            goal = torch.tensor([*target, dictionary.eos()])
+            found.append(
+                -lprobs[row, begin : begin + len(goal)].gather(1, goal.unsqueeze(1)).squeeze(1)
+            )
+            begin += len(goal) + 1
+    return found
+
+
 def losses_alone(model, dictionary, documents) -> list[torch.Tensor]:
     """What each sentence costs the sentence model, which reads ``w1 w2 </s>`` and writes behind
     ``</s>``.
@@ -149,41 +201,34 @@ def test_every_token_costs_what_it_costs_the_sentence_model(tmp_path, layout):
 def test_a_sentence_model_of_this_package(tmp_path, dictionary):
     teacher = tiny_model(dictionary, doc_mode="full", encoder_normalize_before=True).double()
     task = TranslationDocTask(task_config(langs="en,de"), dictionary, dictionary)
-    settings = {
-        "model": vars(teacher.cfg),
-        "task": {"_name": "translation_doc", "decoder_start": "bos"},
-    }
+    settings = {"model": vars(teacher.cfg), "task": {"_name": "translation_doc"}}
     torch.save({"cfg": settings, "model": teacher.state_dict()}, tmp_path / "model.pt")
     documents = random_pairs(dictionary)
     with torch.no_grad():
-        expected = losses(
-            teacher, dictionary, [[pair] for document in documents for pair in document]
-        )
-        found = losses(start(tmp_path / "model.pt", task, gate_bias=SHUT), dictionary, documents)
-        model = start(tmp_path / "model.pt", task)
-        neutral = losses(model, dictionary, documents)
-    assert relative_error(torch.cat(found), torch.cat(expected)) < 1e-12
-    assert (
-        relative_error(torch.cat(neutral), torch.cat(expected)) < 1e-12 and model.cfg.neutral_gates
-    )
-    assert (model.cfg.gate_bias, model.cfg.positions, model.cfg.marks_loss) == (
-        0.0,
-        "sentence",
-        "off",
-    )
+        single = [[pair] for document in documents for pair in document]
+        expected = torch.cat(losses(teacher, dictionary, single))
+        for bias in (SHUT, None):
+            model = start(tmp_path / "model.pt", task, gate_bias=bias)
+            found = torch.cat(losses(model, dictionary, documents))
+            assert relative_error(found, expected) < 1e-12
     assert model.leaves_unpredicted_out and not model.decoder.predicts_some
 
 
-def spread(model, dictionary, documents):
-    """Source and target (documents, longest) as the task's batches have them."""
-    sides = [
-        [
-            [t for pair in document for t in (dictionary.bos(), *pair[side], dictionary.eos())]
-            for document in documents
-        ]
-        for side in (0, 1)
-    ]
-    return pad_batch(sides[0], dictionary.pad(), True), pad_batch(sides[1], dictionary.pad(), False)
+def test_behind_neutral_gates_all_learns_from_the_second_update(tmp_path):
+    """And resumed, or loaded, it is as it was: only what begins at random is made neutral."""
+    path, _, source, target = save(tmp_path)
+    model, copy = (start(path, task_of(source, target)) for _ in range(2))
+    for update in (1, 2):
+        model.zero_grad()
+        torch.cat(losses(model, target, random_pairs(source))).mean().backward()
+        still = [name for name, p in model.named_parameters() if not p.grad.any()]
+        assert bool(still) == (update == 1)
+        assert all("_global." in name and "out_proj" not in name for name in still)
+        with torch.no_grad():
+            for p in model.parameters():
+                p -= 0.1 * p.grad
+    copy.load_state_dict(dict(model.state_dict()))
+    assert all(p.equal(copy.state_dict()[name]) for name, p in model.state_dict().items())
 
 
 def test_what_counts_in_the_loss(tmp_path):
@@ -193,7 +238,7 @@ def test_what_counts_in_the_loss(tmp_path):
     path, teacher, source, target = save(tmp_path, "separate")
     task, documents = task_of(source, target), pairs_of(source, target)
     model = start(path, task, gate_bias=SHUT)
-    tokens, previous = spread(model, target, documents)
+    tokens, previous = spread(target, documents)
     goal = torch.cat([previous[:, 1:], torch.full_like(previous[:, :1], target.pad())], dim=1)
     goal[torch.arange(len(goal)), previous.ne(target.pad()).sum(dim=1) - 1] = task.language
     sample = {

@@ -49,3 +49,14 @@ def test_models_of_an_ensemble_begin_sentences_alike(dictionary, prefixes):
     assert Translator(dictionary, models[:1] * 2).generator.rule.prefix == (
         None if prefixes[0] is None else dictionary.index(prefixes[0])
     )
+
+
+@torch.no_grad()
+def test_a_model_that_has_not_learned_marks_keeps_to_the_sentences(dictionary, documents):
+    """Also a Transformer over documents, whose sentences would else be its own."""
+    model = tiny_model(dictionary, doc_mode="full", marks_loss="off")
+    translate = Translator(
+        dictionary, [model], {"doc_mode": "full"}, beam=2, max_len_a=1, max_len_b=2
+    )
+    ((best, *_),) = translate(documents(random.Random(1), [[2, 1, 3]]))
+    assert len(translate.sentences(best)) == 3

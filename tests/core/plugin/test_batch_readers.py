@@ -40,6 +40,13 @@ TRANSLATING = {
 }
 
 
+def batch_of(split: str, number: int):
+    """The task, and a batch of four consecutive sentences."""
+    task, dataset = load(split, numbered=True, **DOCFLAT)
+    batches = iterator(task, dataset, max_tokens=None, max_sentences=4)
+    return task, list(batches.next_epoch_itr(shuffle=False))[number]
+
+
 def logits_of(model, batch, numbers=True):
     inputs = dict(batch["net_input"])
     if not numbers:
@@ -48,11 +55,8 @@ def logits_of(model, batch, numbers=True):
 
 
 def test_a_step_and_a_validation_know_the_numbers():
-    task, dataset = load("valid", numbered=True, **DOCFLAT)
     # Of its first document the sentences 1 to 4 are one batch; of the second, 1 to 4, then 5 to 8.
-    batch = list(
-        iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False)
-    )[2]
+    task, batch = batch_of("valid", 2)
     assert batch["net_input"]["first_sentence"].tolist() == [2, 3, 4, 5]
     model = trainable(made(task.tgt_dict, DocFlatModel, DocFlatConfig).float())
     criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1)
@@ -75,10 +79,7 @@ def test_a_step_and_a_validation_know_the_numbers():
 @torch.no_grad()
 def test_scores_of_references_are_those_of_the_batch():
     """fairseq-generate --score-reference, of a model whose decoder reads the batch."""
-    task, dataset = load("test", numbered=True, **DOCFLAT)
-    batch = list(
-        iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False)
-    )[1]
+    task, batch = batch_of("test", 1)
     model = made(task.tgt_dict, DocFlatModel, DocFlatConfig)
     scorer = task.build_generator([model], Namespace(score_reference=True))
     hypotheses = task.inference_step(scorer, [model], batch)
@@ -97,10 +98,7 @@ def test_scores_of_references_are_those_of_the_batch():
 @torch.no_grad()
 def test_an_ensemble_gives_each_model_what_it_reads():
     """Whichever comes first, and beside one that knows no sentence numbers."""
-    task, dataset = load("test", numbered=True, **DOCFLAT)
-    batch = list(
-        iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False)
-    )[1]
+    task, batch = batch_of("test", 1)
     assert max(batch["net_input"]["first_sentence"].tolist()) > 1
     models = [made(task.tgt_dict, DocFlatModel, DocFlatConfig)]
     models.append(made(task.tgt_dict, InstanceTransformerModel, DocumentModelConfig))
@@ -118,10 +116,7 @@ def test_what_is_found_has_the_probability_that_teacher_forcing_gives_it(name):
     """Of models whose decoder reads no other target: a batch of consecutive sentences, encoded at
     once.
     """
-    task, dataset = load("test", numbered=True, **DOCFLAT)
-    batch = list(
-        iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False)
-    )[1]
+    task, batch = batch_of("test", 1)
     model_class, config, own = TRANSLATING[name]
     model = made(task.tgt_dict, model_class, config, **own)
     options = {"beam": 2, "max_len_a": 0, "max_len_b": 2, "sentence_rule": "on"}

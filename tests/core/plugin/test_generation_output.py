@@ -24,27 +24,21 @@ def generate(corpus_folder, prefix, order, dictionary, **options):
     return dataset
 
 
-def lines(path):
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-@pytest.mark.parametrize("nbest", [1, 3])
-def test_all_instances_in_order(corpus, tmp_path, dictionary, nbest):
-    folder, prefix = corpus(test=7), tmp_path / "out" / "test"
-    dataset = generate(folder, prefix, [[6, 1], [3, 0, 5], [2, 4]], dictionary, beam=4, nbest=nbest)
-    found = lines(tmp_path / "out" / "test.jsonl")
-    assert [line["id"] for line in found] == list(range(7))
-    for number, line in enumerate(found):
+def test_all_instances_in_order(corpus, tmp_path, dictionary):
+    order, prefix = [[6, 1], [3, 0, 5], [2, 4]], tmp_path / "out" / "test"
+    dataset = generate(corpus(test=7), prefix, order, dictionary, beam=4, nbest=3)
+    text = (tmp_path / "out" / "test.jsonl").read_text(encoding="utf-8")
+    for number, found in enumerate(map(json.loads, text.splitlines())):
         count = int(dataset[number]["source"].eq(dictionary.bos()).sum())
-        assert list(line) == ["id", "document", "first_sentence", "sentences", "hypotheses"]
-        assert (line["document"], line["first_sentence"], line["sentences"]) == (number, 0, count)
-        assert len(line["hypotheses"]) == nbest
-        scores = [hypothesis["score"] for hypothesis in line["hypotheses"]]
-        assert scores == sorted(scores, reverse=True)
-        for hypothesis in line["hypotheses"]:
+        scores = [hypothesis["score"] for hypothesis in found["hypotheses"]]
+        assert len(scores) == 3 and scores == sorted(scores, reverse=True)
+        for hypothesis in found.pop("hypotheses"):
             assert len(hypothesis["sentences"]) == count
             words = " ".join(hypothesis["sentences"]).split()
             assert not {"<s>", "</s>", "[de]", "<pad>"} & set(words)
+        place = {"document": number, "first_sentence": 0, "sentences": count}
+        assert found == {"id": number, **place}
+    assert number == 6
 
 
 def test_nothing_half_done_is_taken_for_a_result(corpus, tmp_path, dictionary):

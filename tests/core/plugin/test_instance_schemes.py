@@ -156,21 +156,6 @@ def test_every_sentence_of_validation_is_counted_once(kind, loss):
     assert logs["_d_bleu_1"] == logs["_s_bleu_1"] == words
 
 
-def test_scores_of_references_are_of_the_whole_target():
-    """fairseq-generate --score-reference, with and without context in the loss."""
-    found = []
-    for switch in ("on", "off"):
-        task, dataset = load("test", instances="sliding", context_sentences=1, context_loss=switch)
-        model = tiny_model(task.tgt_dict)
-        scorer = task.build_generator([model], Namespace(score_reference=True))
-        hypotheses = task.inference_step(
-            scorer, [model], dataset.collater([dataset[i] for i in range(4)])
-        )
-        found.append([hypothesis[0]["positional_scores"].tolist() for hypothesis in hypotheses])
-        assert sorted(map(len, found[-1])) == sorted(dataset.tgt_sizes[:4].tolist())
-    assert found[0] == found[1]
-
-
 @pytest.mark.parametrize(("split", "lang"), [("valid", "de"), ("test", "en")])
 def test_parts_of_a_test_set_do_not_ask_the_reference(split, lang):
     """As translating plain text, which has none; in training the target's tokens count."""

@@ -37,11 +37,9 @@ ALONE = {
 
 
 def assert_same(found, expected):
-    assert len(found) == len(expected)
-    for (one,), (other,) in zip(found, expected, strict=True):
-        assert one["tokens"].tolist() == other["tokens"].tolist()
-        assert torch.allclose(one["positional_scores"], other["positional_scores"], atol=1e-5)
-        assert one["score"].item() == pytest.approx(other["score"].item(), abs=1e-5)
+    for ours, nbest in zip(found, expected, strict=True):
+        names = "score", "tokens", "positional_scores"
+        written_out.assert_same(ours, [[one[name].tolist() for name in names] for one in nbest])
 
 
 def at_once(dictionary, models, batch, **options):

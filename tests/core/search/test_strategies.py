@@ -48,12 +48,7 @@ def test_a_sentence_longer_than_a_window():
     ("options", "message"),
     [
         ({"kind": FULL, "tokens": 5}, "--window-tokens 5 has no effect with --strategy full"),
-        ({"kind": FULL, "context": 2}, "--context-sentences 2 has no effect with --strategy full"),
         ({"kind": SLIDING}, "--strategy sliding needs --window-tokens W"),
-        (
-            {"kind": SLIDING, "tokens": 9, "context": 2},
-            "--context-sentences 2 has no effect with --strategy sliding",
-        ),
     ],
 )
 def test_values_that_cannot_be(options, message):

@@ -7,7 +7,9 @@ import re
 import shlex
 from pathlib import Path
 
+from gtransformer.run.recipe import load_recipe
 from tests.commands import losses, run
+from tests.core.run.locations import parse_training
 from tests.support import ROOT
 
 TEXT = (ROOT / "docs" / "new_system.md").read_text(encoding="utf-8")
@@ -52,6 +54,13 @@ def test_commands_as_printed(copy_corpus, tmp_path, monkeypatch):
     for line in (tmp_path / "found.jsonl").read_text().splitlines():
         one = json.loads(line)
         assert len(one["hypotheses"][0]["sentences"]) == one["sentences"] == 3
+
+
+def test_the_recipe_of_the_text(tmp_path, monkeypatch):
+    """It names the user-dir: fairseq-train takes its options."""
+    monkeypatch.chdir(ROOT)
+    (tmp_path / "mine.yaml").write_text(blocks("yaml")[0])
+    parse_training(load_recipe(str(tmp_path / "mine.yaml")))
 
 
 def test_code_of_the_text_is_the_code_that_runs():

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import re
 
 import pytest
 import torch
 
 from gtransformer.lab.analysis.dense import DensePattern
-from gtransformer.run.recipe import load_recipe
 from tests.core.models.test_incremental import check_every_step
-from tests.core.run.locations import parse_training
 from tests.support import ROOT, drawn, ragged
 
 pytestmark = pytest.mark.slow
@@ -50,13 +47,3 @@ def test_every_step_with_caches(neighbours, dictionary, make_pairs, layers, ofte
     """Also where no layer sees the current sentence alone."""
     model = example(neighbours, dictionary, decoder_neighbour_layers=layers)
     check_every_step(dictionary, make_pairs, model, often)
-
-
-def test_a_recipe_can_name_the_user_dir(neighbours, tmp_path, monkeypatch):
-    """As printed: fairseq-train takes its options."""
-    monkeypatch.chdir(ROOT)
-    text = re.findall(
-        r"^```yaml\n(.*?)^```$", (ROOT / "docs" / "new_system.md").read_text(), re.M | re.S
-    )[0]
-    (tmp_path / "mine.yaml").write_text(text)
-    parse_training(load_recipe(str(tmp_path / "mine.yaml")))

@@ -11,33 +11,18 @@ import torch
 
 from gtransformer.data.batch_fields import counted
 from gtransformer.errors import UserError
-from gtransformer.models.batch_readers import (
-    AbdConfig,
-    AbdModel,
-    DocFlatConfig,
-    DocFlatModel,
-    MbeConfig,
-    MbeModel,
-)
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
 from gtransformer.plugin.generation import check_alone
 from tests.core.models.batch_documents import made
+from tests.core.models.test_docflat import system
 from tests.core.plugin.loaded import load
 from tests.core.plugin.test_document_batches import DOCFLAT, iterator
 from tests.core.plugin.test_instance_schemes import Optimizer
 from tests.support import tiny_task, trainable
 
 pytestmark = pytest.mark.slow
-
-ENCODER = {"batch_attention_in": "encoder"}
-TRANSLATING = {
-    "docflat": (DocFlatModel, DocFlatConfig, ENCODER),
-    "docflat none": (DocFlatModel, DocFlatConfig, {"batch_attention_in": "none"}),
-    "abd": (AbdModel, AbdConfig, {}),
-    "mbe": (MbeModel, MbeConfig, {}),
-}
 
 
 def batch_of(split: str, number: int):
@@ -58,7 +43,7 @@ def test_a_step_and_a_validation_know_the_numbers():
     # Of its first document the sentences 1 to 4 are one batch; of the second, 1 to 4, then 5 to 8.
     task, batch = batch_of("valid", 2)
     assert batch["net_input"]["first_sentence"].tolist() == [2, 3, 4, 5]
-    model = trainable(made(task.tgt_dict, DocFlatModel, DocFlatConfig).float())
+    model = trainable(system(task.tgt_dict, "C").float())
     criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1)
     loss, size, _ = task.train_step(batch, model, criterion, Optimizer(), 0)
     valid, valid_size, _ = task.valid_step(batch, model.eval(), criterion)
@@ -80,7 +65,7 @@ def test_a_step_and_a_validation_know_the_numbers():
 def test_scores_of_references_are_those_of_the_batch():
     """fairseq-generate --score-reference, of a model whose decoder reads the batch."""
     task, batch = batch_of("test", 1)
-    model = made(task.tgt_dict, DocFlatModel, DocFlatConfig)
+    model = system(task.tgt_dict, "C")
     scorer = task.build_generator([model], Namespace(score_reference=True))
     hypotheses = task.inference_step(scorer, [model], batch)
     found = (
@@ -100,7 +85,7 @@ def test_an_ensemble_gives_each_model_what_it_reads():
     """Whichever comes first, and beside one that knows no sentence numbers."""
     task, batch = batch_of("test", 1)
     assert max(batch["net_input"]["first_sentence"].tolist()) > 1
-    models = [made(task.tgt_dict, DocFlatModel, DocFlatConfig)]
+    models = [system(task.tgt_dict, "C")]
     models.append(made(task.tgt_dict, InstanceTransformerModel, DocumentModelConfig))
     found = []
     for order in (models, models[::-1]):
@@ -111,14 +96,13 @@ def test_an_ensemble_gives_each_model_what_it_reads():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", TRANSLATING)
+@pytest.mark.parametrize("name", ["C encoder", "none", "ABD", "MBE"])
 def test_what_is_found_has_the_probability_that_teacher_forcing_gives_it(name):
     """Of models whose decoder reads no other target: a batch of consecutive sentences, encoded at
     once.
     """
     task, batch = batch_of("test", 1)
-    model_class, config, own = TRANSLATING[name]
-    model = made(task.tgt_dict, model_class, config, **own)
+    model = system(task.tgt_dict, name)
     options = {"beam": 2, "max_len_a": 0, "max_len_b": 2, "sentence_rule": "on"}
     generator = task.build_generator([model], Namespace(**options))
     hypotheses = [nbest[0] for nbest in task.inference_step(generator, [model], batch)]
@@ -145,10 +129,8 @@ def test_what_a_decoder_that_reads_targets_cannot_do(dictionary):
         "reads the mean of the whole",
     )
     for where in ("both", "decoder"):
-        for kinds, message in zip(
-            ((DocFlatModel, DocFlatConfig), (AbdModel, AbdConfig)), messages, strict=True
-        ):
-            model = made(dictionary, *kinds, batch_attention_in=where)
+        for name, message in zip(("C", "ABD"), messages, strict=True):
+            model = system(dictionary, name, batch_attention_in=where)
             with pytest.raises(UserError, match=message):
                 task.build_generator([model], Namespace())
             task.build_generator([model], Namespace(score_reference=True))

@@ -10,19 +10,12 @@ import torch
 from gtransformer.errors import UserError
 from gtransformer.search.beam import BeamSearch
 from tests.core.search.conftest import Translator
+from tests.core.search.systems import SYSTEMS
 from tests.core.search.written_out import assert_same, beam_search, limits_of
 from tests.support import random_document, random_lengths, tiny_model
 
 pytestmark = pytest.mark.slow
 
-MODELS = {
-    "combined": {},
-    "group": {"encoder_ctxlayers": 0, "decoder_ctxlayers": 0, "cross_ctxlayers": 0},
-    "full": {"doc_mode": "full"},
-    "global context": {"context_attention": "global"},
-    "no language locality": {"no_language_locality": True},
-    "no translation locality": {"no_translation_locality": True},
-}
 OPTIONS = {
     "greedy": {"beam": 1, "min_len": 3},
     "beam": {"beam": 4, "max_len_a": 1.5, "max_len_b": 1},
@@ -47,13 +40,16 @@ def both_ways(dictionary, models, batch, options, **task):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("rule", ["on", "off"])
 @pytest.mark.parametrize(
-    ("mode", "name"), [*((mode, "beam") for mode in MODELS), *(("combined", o) for o in OPTIONS)]
+    ("system", "name", "rule"),
+    [
+        *((system, "beam", "on") for system in SYSTEMS),
+        *(("gtransformer", name, rule) for name in OPTIONS for rule in ("on", "off")),
+    ],
 )
-def test_finds_what_the_search_written_out_finds(dictionary, documents, mode, name, rule):
-    draw = random.Random(f"{mode} {name}")  # every pair has its own documents
-    model = tiny_model(dictionary, draw.randrange(100), **MODELS[mode]).double()
+def test_finds_what_the_search_written_out_finds(dictionary, documents, system, name, rule):
+    draw = random.Random(f"{system} {name}")  # every pair has its own documents
+    model = SYSTEMS[system](dictionary)
     batch = documents(draw, [random_lengths(draw, draw.randint(1, 5), 5) for _ in range(4)])
     translate, found = both_ways(dictionary, [model], batch, OPTIONS[name], sentence_rule=rule)
     if rule == "on":
@@ -63,10 +59,7 @@ def test_finds_what_the_search_written_out_finds(dictionary, documents, mode, na
 
 @torch.no_grad()
 def test_an_ensemble(dictionary, documents):
-    models = [
-        tiny_model(dictionary, seed, **options).double()
-        for seed, options in enumerate(MODELS.values())
-    ][:2]
+    models = [SYSTEMS[name](dictionary) for name in ("gtransformer", "doc_transformer")]
     both_ways(
         dictionary,
         models,
@@ -95,7 +88,7 @@ def test_long_documents(dictionary, documents):
     trunk.
     """
     draw = random.Random(13)
-    batch = documents(draw, [[90], random_lengths(draw, 20, 9), [3], [2, 70, 2], [1], [100, 1]])
+    batch = documents(draw, [[70, 1], random_lengths(draw, 15, 9), [3], [2, 50, 2]])
     options = {"beam": 2, "max_len_a": 1, "max_len_b": 0, "min_len": 1 << 20}
     both_ways(dictionary, [tiny_model(dictionary, 1).double()], batch, options)
 

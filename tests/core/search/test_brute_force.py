@@ -7,15 +7,11 @@ import pytest
 import torch
 
 from tests.core.search.conftest import Translator
+from tests.core.search.systems import SYSTEMS
 from tests.core.search.written_out import log_probabilities, word_indices
-from tests.support import random_document, tiny_model
+from tests.support import random_document
 
 pytestmark = pytest.mark.slow
-
-MODELS = {
-    "combined": {},
-    "group": {"encoder_ctxlayers": 0, "decoder_ctxlayers": 0, "cross_ctxlayers": 0},
-}
 
 
 def enumerate_hypotheses(dictionary, sentences, limit, min_len):
@@ -50,11 +46,11 @@ def best_by_enumeration(model, dictionary, document, sentences, limit, min_len, 
 
 @torch.no_grad()
 @pytest.mark.parametrize("lenpen", [0.5, 1.0, 1.5])
-@pytest.mark.parametrize("mode", MODELS)
+@pytest.mark.parametrize("name", ["gtransformer", "lst_transformer by sentence"])
 @pytest.mark.parametrize("min_len", [0, 1])
-def test_wide_beam_finds_the_best_of_all(two_words, mode, lenpen, min_len):
+def test_wide_beam_finds_the_best_of_all(two_words, name, lenpen, min_len):
+    model = SYSTEMS[name](two_words)
     for seed in range(2):
-        model = tiny_model(two_words, seed, **MODELS[mode]).double()
         document = random_document(random.Random(seed), two_words, [2, 1])
         expected = best_by_enumeration(model, two_words, document, 2, 2, min_len, lenpen)
         translate = Translator(

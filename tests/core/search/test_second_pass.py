@@ -12,37 +12,17 @@ import pytest
 import torch
 from fairseq.utils import apply_to_sample
 
-from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
 from gtransformer.models.common.model import needs_of
 from gtransformer.plugin.generation import task_generator
 from gtransformer.search.sequential import SecondPass
-from tests.core.models.batch_documents import Batch, document, made
+from tests.core.models.batch_documents import Batch, document
 from tests.core.models.batch_steps import BatchSteps, Hypothesis, contexts_of, steps_of
+from tests.core.models.test_docflat import system
 from tests.support import pad_batch, tiny_task
 
 pytestmark = pytest.mark.slow
 
 SEARCH = {"beam": 3, "max_len_a": 0, "max_len_b": 4, "lenpen": 0.7}
-SYSTEMS = {
-    "C": (DocFlatModel, DocFlatConfig, {}),
-    "I": (
-        DocFlatModel,
-        DocFlatConfig,
-        {"context_gate": "identity", "batch_attention_in": "decoder"},
-    ),
-    "D": (
-        DocFlatModel,
-        DocFlatConfig,
-        {"context_gate": "discrete", "encoder_normalize_before": True},
-    ),
-    "none": (DocFlatModel, DocFlatConfig, {"batch_attention_in": "none"}),
-    "MBE": (MbeModel, MbeConfig, {}),
-}
-
-
-def system(dictionary, name: str, **more):
-    kind, config, options = SYSTEMS[name]
-    return made(dictionary, kind, config, **options, **more)
 
 
 def translated(
@@ -138,7 +118,7 @@ class SpelledOut:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("name", "beam"), [("C", 1), ("C", 3), ("I", 2)])
+@pytest.mark.parametrize(("name", "beam"), [("C", 1), ("C", 3), ("I prenorm", 2)])
 def test_search_finds_what_it_is_defined_to_find(dictionary, name, beam):
     """Of earlier sentences the best hypothesis of the step is read, and the translation when there
     is one.
@@ -154,7 +134,7 @@ def test_search_finds_what_it_is_defined_to_find(dictionary, name, beam):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", ["C", "D", "none", "MBE"])
 def test_padding_changes_nothing(dictionary, name):
     model, batch = system(dictionary, name), document(dictionary)
     expected = tokens_of(translated(dictionary, [model], batch))

@@ -42,6 +42,18 @@ def data_directory() -> Path:
     return Path(os.environ.get("DATA") or project_root() / "data")
 
 
+def corpus_directory(corpus: str) -> Path:
+    """Return the directory of a raw corpus: its path, or the name of a benchmark in $DATA."""
+    return Path(corpus) if Path(corpus).is_dir() or os.sep in corpus else data_directory() / corpus
+
+
+def runs_directory() -> Path:
+    """Return the directory of recipes' runs: the variable GTRANSFORMER_RUNS, or ``runs/`` of the
+    working directory.
+    """
+    return Path(os.environ.get("GTRANSFORMER_RUNS") or "runs").absolute()
+
+
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """Return the versions of Python and of those packages that are installed."""
     found = {"python": platform.python_version()}

@@ -43,9 +43,16 @@ case "$mode" in
         run "gtransformer average '$dir/docflat' --last 5 --or-fewer --output '$dir/docflat/average.pt'"
         ;;
     test)
+        # the first pass, by the sentence Transformer
+        run "fairseq-generate '$dir/prepared/bin' --user-dir '$ROOT/gtransformer' \
+            --path '$dir/sentences/checkpoint_best.pt' --gen-output '$dir/sentences/test' \
+            --gen-subset test --task translation_doc --source-lang en --target-lang de --langs en,de \
+            --instances disjoint --context-sentences 0 --decoder-start bos \
+            --beam 5 --lenpen 1.0 --max-len-a 1.2 --max-len-b 10 --batch-size 16 --tokenizer moses --remove-bpe \
+            --sacrebleu --quiet --fp16"
         run "fairseq-generate '$dir/prepared/bin' --user-dir '$ROOT/gtransformer' \
             --path '$dir/docflat/average.pt' --gen-output '$dir/docflat/test' \
-            --first-pass '$dir/sentences/checkpoint_best.pt' \
+            --first-pass '$dir/sentences/test.jsonl' \
             --gen-subset test --task translation_doc --source-lang en --target-lang de --langs en,de \
             --instances sliding --context-sentences 3 --decoder-start bos --context-loss off --batch-order document \
             --beam 5 --lenpen 1.0 --max-len-a 1.2 --max-len-b 10 --batch-size 16 --tokenizer moses --remove-bpe \

@@ -16,7 +16,7 @@ raw="${DATA:-$ROOT/data}/$dataset"
 case "$mode" in
     prepare)
         run "gtransformer prepare '$raw' '$dir/prepared' \
-            --tokeniser moses --vocabulary-size 32000 --max-instance-tokens 512 --source-lang en \
+            --tokeniser moses --vocabulary-size 32000 --max-instance-tokens 512 --max-sentence-tokens 255 --source-lang en \
             --target-lang de --langs en,de"
         ;;
     train)
@@ -25,7 +25,7 @@ case "$mode" in
             --save-dir '$dir/sentences' --tensorboard-logdir '$dir/sentences' \
             --task translation_doc --source-lang en --target-lang de --langs en,de --instances disjoint \
             --context-sentences 0 --decoder-start bos --arch doc_transformer_base --share-all-embeddings \
-            --dropout 0.1 --max-pair-tokens 255 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 \
+            --dropout 0.1 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 \
             --optimizer fused_adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr 7e-4 --lr-scheduler inverse_sqrt \
             --warmup-updates 4000 --warmup-init-lr 1e-7 --max-tokens 6000 --update-freq 1 --patience 10 --fp16 \
             --seed 1 --num-workers 2 --no-epoch-checkpoints --log-interval 50 --distributed-world-size 4"
@@ -35,7 +35,7 @@ case "$mode" in
             --finetune-from-model '$dir/sentences/checkpoint_best.pt' \
             --task translation_doc --source-lang en --target-lang de --langs en,de --instances current \
             --context-sentences 2 --decoder-start bos --arch document_transformer_base --share-all-embeddings \
-            --dropout 0.1 --max-pair-tokens 255 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 \
+            --dropout 0.1 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 \
             --optimizer fused_adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr 7e-5 --lr-scheduler inverse_sqrt \
             --warmup-updates 4000 --warmup-init-lr 1e-7 --max-tokens 6000 --update-freq 3 --patience 10 --seed 1 \
             --num-workers 2 --no-epoch-checkpoints --log-interval 50 --context-layers 1 --context-in both \

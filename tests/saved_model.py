@@ -14,7 +14,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from gtransformer.files import write_json
-from gtransformer.plugin.export import Sources, export
+from gtransformer.plugin.export import export
 from gtransformer.preprocess.instances import count_words, instance_line, write_dictionary
 from gtransformer.preprocess.tokenisers import Moses, learn_codes, learn_truecaser
 from gtransformer.translation.options import SearchOptions
@@ -134,5 +134,5 @@ def make_model(folder: Path, *more: str) -> Path:
     """``folder/model``, exported from ``folder/prepared`` and ``folder/checkpoint.pt``."""
     prepared = make_prepared(folder / "prepared")
     checkpoint = make_checkpoint(prepared, folder / "checkpoint.pt", *more)
-    export(Sources(prepared, checkpoint), folder / "model", SHORT, {})
+    export(prepared, folder / "model", SHORT, {}, checkpoint)
     return folder / "model"

@@ -60,7 +60,8 @@ def main(argv: list[str] | None = None) -> None:
 
     from gtransformer.evaluation.accuracy import suite_report
     from gtransformer.evaluation.contrastive import capacity_of, score_items
-    from gtransformer.plugin.load_model import load_scorer, sentence_encoder
+    from gtransformer.evaluation.sentence_scores import sentence_encoder
+    from gtransformer.plugin.load_model import load_scorer
     from gtransformer.preprocess.suites import read_suite
 
     suite = read_suite(args.items, args.context, args.documents)

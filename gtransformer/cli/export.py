@@ -34,14 +34,16 @@ def main(argv: list[str] | None = None) -> None:
     """Find the parts, write the directory, print its contents."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.plugin.export import export, find_sources, usual_search
+    from gtransformer.plugin.checkpoints import model_in
+    from gtransformer.plugin.export import export, usual_search
     from gtransformer.run.stage import search_of_run
 
     logging.getLogger("gtransformer.plugin").setLevel(logging.WARNING)
-    sources = find_sources(args.source, args.prepared, args.checkpoint)
     origin = provenance("export", argv)
-    search = usual_search(sources).given(search_of(search_of_run(args.source)))
-    manifest = export(sources, args.output, search.given(vars(args)), origin)
+    checkpoint = args.checkpoint or model_in(args.source / "checkpoints")
+    search = usual_search(checkpoint).given(search_of(search_of_run(args.source)))
+    search = search.given(vars(args))
+    manifest = export(args.source, args.output, search, origin, checkpoint, args.prepared)
     settings = manifest["settings"]
     said = ", ".join(f"{name} {value}" for name, value in manifest["search"].items())
     print(

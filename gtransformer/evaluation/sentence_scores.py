@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
 from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import prefix_of
+from gtransformer.preprocess.chain import open_text
+from gtransformer.preprocess.tokenisers import Moses
 
 TokenLists = list[list[int]]
 Progress = Callable[[Iterable], Iterable]
@@ -237,3 +240,21 @@ class SentenceScorer:
         tokens = log_probs.gather(1, goal.unsqueeze(1)).squeeze(1).double().cpu()
         parts = iter(tokens.split([end - start for own in spans for start, end in own]))
         return [[next(parts) for _ in own] for own in spans]
+
+
+def sentence_encoder(
+    prepared: Path, lang: str, dictionary: Vocabulary, tokenised: bool = False
+) -> Callable[[Sequence[str]], TokenLists]:
+    """Return a function from plain sentences to token indices, by the same steps that prepared the
+    corpus.
+
+    ``tokenised``: the sentences are tokenised by Moses' rules; they are detokenised first.
+    """
+    text = open_text(prepared, lang)
+    detokeniser = Moses(lang) if tokenised else None
+
+    def encode(texts: Sequence[str]) -> TokenLists:
+        plain = detokeniser.join(texts) if detokeniser else texts
+        return [[dictionary.index(word) for word in line.split()] for line in text.encode(plain)]
+
+    return encode

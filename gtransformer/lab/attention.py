@@ -46,6 +46,10 @@ class Attention:
     key_tags: Tensor
     gate: Tensor | None = None
 
+    def queries(self) -> int:
+        """Return the number of queries that see a key."""
+        return int((self.seen > 0).sum())
+
     def entropy(self) -> tuple[float, float]:
         """Return mean entropy and mean log2 of the number of keys, in bits, over queries that see a
         key."""
@@ -87,7 +91,7 @@ def inspect(model: nn.Module, source: Sequence[int], target: Sequence[int]) -> l
     if any(getattr(module, "relative", None) is not None for module in model.modules()):
         raise UserError("attention with relative positions cannot be shown")
     device = next(model.parameters()).device
-    with _watching(model.eval()) as found:
+    with watching(model.eval()) as found:
         model(torch.tensor([source], device=device), None, torch.tensor([target], device=device))
     if not found:
         raise UserError(f"{type(model).__name__}: its attention cannot be shown")
@@ -95,8 +99,8 @@ def inspect(model: nn.Module, source: Sequence[int], target: Sequence[int]) -> l
 
 
 @contextmanager
-def _watching(model: nn.Module) -> Iterator[list[Attention]]:
-    """Yield a list that the running model fills."""
+def watching(model: nn.Module) -> Iterator[list[Attention]]:
+    """Yield a list that the running model fills with every attention of its batches."""
     found: list[Attention] = []
     handles = []
 

@@ -9,7 +9,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
-from gtransformer.run.commands import fairseq_command
+from gtransformer.run.commands import PACKAGE, to_arguments
 from gtransformer.run.recipe import Recipe
 
 UNITS = ("updates", "tokens", "minutes")
@@ -23,7 +23,7 @@ def budget_changes(budget: dict[str, float], recipe: Recipe) -> list[str]:
     With minutes the number of updates is unknown, so a schedule with an end becomes one without
     (inverse square root).
     """
-    train = recipe.sections["train"]
+    train = recipe.options("train")
     if "updates" in budget:
         updates = int(budget["updates"])
         end = [f"train.{END}={updates}"] if END in train else []
@@ -47,16 +47,19 @@ def updates_of_tokens(tokens: float, recipe: Recipe, prepared: Path) -> int:
     A token counts once, where its sentence is current, and not as context. Raises UserError for
     updates of several sizes.
     """
-    frequency = recipe.sections["train"].get("update-freq", 1)
+    frequency = recipe.options("train").get("update-freq", 1)
     if "," in str(frequency):
         raise UserError(f"recipe '{recipe.name}': a budget in tokens needs one train.update-freq")
-    arguments = fairseq_command("train", prepared / "bin", recipe.training())[3:]
+    training = {"user-dir": PACKAGE, **recipe.training()}
+    arguments = [str(prepared / "bin"), *to_arguments(training)]
     given = options.parse_args_and_arch(options.get_training_parser(), arguments)
     task = tasks.setup_task(convert_namespace_to_omegaconf(given).task)
     task.load_dataset("train")
     batches = task.get_batch_iterator(
         task.dataset("train"), given.max_tokens, given.batch_size, seed=given.seed
     )
-    in_epoch = read_json(prepared / "manifest.json")["splits"]["train"]["tokens"][recipe.pair[1]]
+    in_epoch = read_json(prepared / "manifest.json")["splits"]["train"]["tokens"][
+        recipe.task["target-lang"]
+    ]
     updates = len(batches) / (recipe.devices * int(frequency))
     return max(1, round(tokens * updates / in_epoch))

@@ -16,8 +16,14 @@ from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.accuracy import standard_error
 from gtransformer.evaluation.contrastive import capacity_of
 from gtransformer.evaluation.references import find_instance_index, read_side
-from gtransformer.evaluation.sentence_scores import Progress, Request, TokenLists, size
-from gtransformer.plugin.load_model import load_scorer, sentence_encoder
+from gtransformer.evaluation.sentence_scores import (
+    Progress,
+    Request,
+    TokenLists,
+    sentence_encoder,
+    size,
+)
+from gtransformer.plugin.load_model import load_scorer
 
 ALL = "all"  # as much context as the model takes
 

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from gtransformer.files import read_json
+from gtransformer.installation import runs_directory
 from gtransformer.lab.corpora import DEMO, ITEMS
 from gtransformer.lab.experiment import Experiment, Row, Settings
 from gtransformer.lab.processor import trains_faster_in_bfloat16
 from gtransformer.lab.results import numbers_of
 from gtransformer.preprocess.plain_text import read_plain
-from gtransformer.run.paths import runs_directory
 from gtransformer.settings import read_value
 
 RECIPES = {"gtransformer": "demo", "transformer": "demo_full"}

@@ -23,11 +23,11 @@ from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, read_record, write_json
-from gtransformer.installation import current_commit, device_name
+from gtransformer.installation import corpus_directory, current_commit, device_name
 from gtransformer.lab.budget import UNITS, budget_changes, updates_of_tokens
 from gtransformer.lab.corpora import DEMO, ITEMS, REACH, make_corpus, with_first_documents
-from gtransformer.run.paths import corpus_directory, model_file
 from gtransformer.run.recipe import Recipe, load_recipe
+from gtransformer.run.run import model_file
 from gtransformer.settings import read_settings
 
 DONE = "done.json"  # the record of a finished run

@@ -23,9 +23,10 @@ from gtransformer.evaluation.sentence_scores import (
     SentenceScorer,
     TokenLists,
     pad_rows,
+    sentence_encoder,
 )
 from gtransformer.files import read_json
-from gtransformer.plugin.load_model import load_model, sentence_encoder
+from gtransformer.plugin.load_model import load_model
 from gtransformer.plugin.options import BATCH, wants_document
 from gtransformer.preprocess.corpus import raw_file, read_documents
 from gtransformer.preprocess.suites import Item

@@ -92,9 +92,7 @@ class WindowTransformerConfig(DocumentModelConfig):
     )
     length_ratio: float | None = option(
         None,
-        "source tokens for each target token, mean over documents; training takes it from its data "
-        "and saves it with "
-        "the model",
+        "source tokens for each target token, mean over documents",
     )
 
 
@@ -118,8 +116,7 @@ class WindowTransformerModel(DocumentModel):
         if cfg.length_ratio is None and cfg.decode_alignment == LINEAR:
             raise UserError(
                 "--decode-alignment linear needs --length-ratio, source tokens for each target "
-                "token; training through "
-                "fairseq-train takes it from its data"
+                "token"
             )
 
     @classmethod

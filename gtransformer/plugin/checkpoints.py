@@ -28,9 +28,7 @@ from gtransformer.search.strategies import AUTO, FULL
 
 LAST = "checkpoint_last.pt"
 AVERAGE = "average.pt"  # in a folder of checkpoints: their mean
-NUMBERED = re.compile(
-    r"checkpoint_?(\d+)(?:_(\d+))?\.pt"
-)  # of an epoch, or of an epoch and an update
+NUMBERED = re.compile(r"checkpoint_?(\d+)(?:_(\d+))?\.pt")  # of an epoch, or epoch and update
 # Options for translating given instances as they are, whatever instances the model was trained on.
 AS_GIVEN = {
     "instances": STORED,
@@ -59,13 +57,10 @@ def read_state(path: Path) -> dict[str, Any]:
     if path.is_dir():
         return checkpoint_of(path)
     try:
-        state = torch.load(
-            path, map_location="cpu", weights_only=True, mmap=is_zipfile(path)
-        )  # since PyTorch 1.6
+        mmap = is_zipfile(path)  # since PyTorch 1.6
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
     except Exception as error:  # a damaged file makes the loader raise anything
-        raise UserError(
-            f"{path}: cannot be read as a checkpoint of fairseq ({error}); give another"
-        ) from None
+        raise UserError(f"{path}: cannot be read as a checkpoint of fairseq ({error})") from None
     if not isinstance(state, dict) or not isinstance(state.get("model"), Mapping):
         raise UserError(f"{path}: no checkpoint of fairseq, it holds no model")
     return state
@@ -75,29 +70,21 @@ def checkpoint_of(directory: Path) -> dict[str, Any]:
     """Return a model directory as a fairseq checkpoint of a model that was trained on such
     instances as it takes.
     """
-    options, settings = (
-        read_json(directory / CONFIG),
-        read_json(directory / "manifest.json")["settings"],
-    )
-    most = settings.get("max_sents")
-    instances = {} if most is None else {"instances": "disjoint", "context_sentences": most - 1}
+    options = read_json(directory / CONFIG)
+    settings = read_json(directory / "manifest.json")["settings"]
     whole = OmegaConf.to_container(OmegaConf.structured(FairseqConfig()))
-    whole["criterion"] = {
-        "_name": "fused_label_smoothed_cross_entropy"
-    }  # with others, entries without a word are inf
+    # With other criteria, entries of the dictionary without a word are infinite.
+    whole["criterion"] = {"_name": "fused_label_smoothed_cross_entropy"}
     whole["model"] = {"_name": options.pop(SYSTEM), **options}
-    whole["task"] = {
-        **asdict(TranslationDocConfig()),
-        "_name": "translation_doc",
-        **{name: settings[name] for name in ("source_lang", "target_lang")},
-        **{
-            name: options[name]
-            for name in ("doc_mode", "max_source_positions", "max_target_positions")
-        },
-        "langs": ",".join(settings["langs"]),
-        "sentence_rule": settings.get("sentence_rule", AUTO),
-        **instances,
-    }
+    task = asdict(TranslationDocConfig()) | {"_name": "translation_doc"}
+    task |= {name: settings[name] for name in ("source_lang", "target_lang")}
+    for name in ("doc_mode", "max_source_positions", "max_target_positions"):
+        task[name] = options[name]
+    task["langs"] = ",".join(settings["langs"])
+    task["sentence_rule"] = settings.get("sentence_rule", AUTO)
+    if settings.get("max_sents") is not None:
+        task |= {"instances": "disjoint", "context_sentences": settings["max_sents"] - 1}
+    whole["task"] = task
     return {"args": None, "cfg": OmegaConf.create(whole), "model": read_parameters(directory)}
 
 
@@ -105,16 +92,15 @@ def settings_of(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the model's and task's options in the content of a checkpoint, from ``cfg`` or the
     older ``args``.
     """
-    whole = state.get("cfg") or {}
-    args = vars(state["args"]) if state.get("args") is not None else {}
+    if state.get("cfg") is None:
+        args = vars(state["args"]) if state.get("args") is not None else {}
+        return {"model": args, "task": args}
     sections = {}
     for name in ("model", "task"):
-        section = whole.get(name) if whole else args
+        section = state["cfg"].get(name) or {}
         if OmegaConf.is_config(section):
             section = OmegaConf.to_container(section, resolve=False)
-        sections[name] = (
-            dict(section) if isinstance(section, Mapping) else dict(vars(section or object))
-        )
+        sections[name] = section if isinstance(section, Mapping) else vars(section)
     return sections
 
 
@@ -138,8 +124,7 @@ def last_checkpoints(folder: Path, number: int, fewer: bool = False) -> list[Pat
     if len(found) < (1 if fewer else number):
         raise UserError(
             f"{folder}: holds {len(found)} numbered checkpoint(s), but {number} are to be "
-            "averaged; average fewer, or "
-            "continue training and keep more (--keep-last-epochs or --keep-interval-updates)"
+            "averaged; average fewer, or keep more (--keep-last-epochs, --keep-interval-updates)"
         )
     return [path for _, path in sorted(found.items())][-number:]
 
@@ -148,35 +133,20 @@ def average(paths: Sequence[Path], output: Path) -> None:
     """Write the mean of the parameters of some checkpoints, with the other content of the last but
     its optimizer state.
 
-    float16 and bfloat16 parameters are summed and stored in float32, as in fairseq's
-    average_checkpoints.py. Tied parameters remain one tensor. The file is written atomically.
-
-    Raises UserError for a file that is no checkpoint, and for checkpoints with other parameters.
+    Means are float32 or wider, as in fairseq's average_checkpoints.py. Raises UserError for a file
+    that is no checkpoint, and for checkpoints of other models.
     """
     total: dict[str, Tensor] = {}
     for path in paths:
         state = read_state(path)
-        model = state["model"]
-        if total and {name: value.shape for name, value in model.items()} != {
-            n: v.shape for n, v in total.items()
-        }:
-            raise UserError(
-                f"{path}: another model than {paths[0]}; average checkpoints of one training"
-            )
-        for name, value in model.items():
-            if not value.is_floating_point():
-                total[name] = value
-            elif name in total:
-                total[name] += value
-            else:
-                total[name] = value.to(torch.promote_types(value.dtype, torch.float32), copy=True)
-    first: dict[tuple, str] = {}
-    for name, value in model.items():
-        same = first.setdefault((value.data_ptr(), value.shape, value.stride()), name)
-        if same != name:
-            total[name] = total[same]
-        elif value.is_floating_point():
-            total[name] /= len(paths)
+        shapes = {name: value.shape for name, value in state["model"].items()}
+        if total and shapes != {name: value.shape for name, value in total.items()}:
+            raise UserError(f"{path}: another model than {paths[0]}; average one training")
+        for name, value in state["model"].items():
+            if value.is_floating_point():
+                value = value.to(torch.promote_types(value.dtype, torch.float32)) / len(paths)
+                value = value + total.get(name, 0)
+            total[name] = value
     with atomic_write(output, "wb") as stream:
         torch.save({**state, "model": total, "last_optimizer_state": None}, stream)
 
@@ -187,20 +157,11 @@ def load_trained(checkpoint: str | Path, **overrides) -> tuple[FairseqEncoderDec
     Args:
         overrides: values that replace the stored configuration's (``data="prepared/bin"``).
 
-    Raises UserError if the file is missing or damaged, does not fit the dictionaries, or is no
-    encoder-decoder model.
+    Raises UserError if the file is missing or damaged, or does not fit the dictionaries.
     """
     try:
         (model,), _, task = load_model_ensemble_and_task([str(checkpoint)], overrides)
-    except (
-        Exception
-    ) as error:  # a damaged file, or another model's, makes the loader raise anything
-        message = explain(error)
-        reason = " ".join(str(error).split())[:300]
-        raise UserError(message or f"checkpoint {checkpoint} cannot be loaded: {reason}") from error
-    if not isinstance(model, FairseqEncoderDecoderModel):
-        raise UserError(
-            f"{checkpoint}: holds a {type(model).__name__}, not a translation model; give another "
-            "one"
-        )
+    except Exception as error:  # a damaged file, or another model's, makes it raise anything
+        reason = explain(error) or " ".join(str(error).split())[:300]
+        raise UserError(f"checkpoint {checkpoint} cannot be loaded: {reason}") from error
     return model.eval(), task

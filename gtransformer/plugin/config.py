@@ -64,11 +64,6 @@ class TranslationDocConfig(TranslationConfig):
     target_context_sentences: Optional[int] = option(  # noqa: UP045
         None, "previous target sentences of --instances current (default: 0)"
     )
-    max_pair_tokens: Optional[int] = option(  # noqa: UP045
-        None,
-        "training leaves out instances with more tokens in a current sentence, or in the context "
-        "of one side",
-    )
     more_training_data: Optional[str] = option(  # noqa: UP045
         None, "further prepared corpora with the same dictionary: DIR/bin, separated by ':'"
     )
@@ -93,8 +88,8 @@ class TranslationDocConfig(TranslationConfig):
     )
     first_pass: Optional[str] = option(  # noqa: UP045
         None,
-        "first translations of the context of --instances sliding: a sentence model's checkpoint "
-        "(.pt), or its translations (PREFIX.jsonl)",
+        "first translations of the context of --instances sliding: PREFIX.jsonl, which a sentence "
+        "model wrote by --gen-output PREFIX",
     )
     batch_sentences: Optional[int] = option(  # noqa: UP045
         None,
@@ -119,9 +114,6 @@ class TranslationDocConfig(TranslationConfig):
     # None is the value of older checkpoints: their new parameters had --weight-decay, too.
     weight_decay_randinit: Optional[float] = option(  # noqa: UP045
         0.0, "with --doc-double-lr: weight decay of new parameters"
-    )
-    doc_attn_entropy: bool = option(
-        False, "log the entropy of attention in bits at each validation"
     )
     doc_seed: int = II("common.seed")
     max_source_positions: int = option(UNLIMITED_POSITIONS, "longest source instance in tokens")

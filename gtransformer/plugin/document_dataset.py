@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -13,7 +13,6 @@ from gtransformer.data.batch_fields import FIRST_SENTENCE, with_counted_targets
 from gtransformer.data.batching import document_order, fill_batches
 from gtransformer.data.packing import PACKED, Packer
 from gtransformer.data.word_dropout import WordDropout
-from gtransformer.plugin.sentences import SentenceSpan
 
 
 class DocumentPairDataset(LanguagePairDataset):
@@ -33,15 +32,13 @@ class DocumentPairDataset(LanguagePairDataset):
         context: (instances,) int64, number of each target's first tokens that do not count in the
             loss; None: all count.
         unpredicted: target symbols that do not count in the loss.
-        documents: (instances, 2) int64, document and position in it: batches hold consecutive
-            instances of one document
-            in order. None: batches are filled by size.
+        spans: (instances, 5) int64, where they lie in their documents (``sentence_spans``); None:
+            not known.
+        in_order: batches hold consecutive instances of one document in order; else they are filled
+            by size.
         numbers: (instances,) int64, number of each instance's first sentence in its document, from
             1, which is an input of the model; None: it reads none.
-        spans: returns the instances' spans in their documents, None if not known.
-        costs: (instances,) int64, tokens that each adds to a batch, if it is not translated at
-            once; None: all its tokens.
-        shuffle: whether equally long instances have a random order.
+        shuffle: whether equally long instances have a random order, by ``seed``.
 
     Attributes:
         packer: makes batches of fixed shapes instead, for a compiled training.
@@ -59,11 +56,11 @@ class DocumentPairDataset(LanguagePairDataset):
         word_dropout: tuple[WordDropout, WordDropout] | None = None,
         context: np.ndarray | None = None,
         unpredicted: Sequence[int] = (),
-        documents: np.ndarray | None = None,
+        spans: np.ndarray | None = None,
+        in_order: bool = False,
         numbers: np.ndarray | None = None,
-        spans: Callable[[], Sequence[SentenceSpan] | None] | None = None,
-        costs: np.ndarray | None = None,
         shuffle: bool = True,
+        seed: int = 1,
     ):
         sizes = source.sizes, None if target is None else target.sizes
         super().__init__(
@@ -78,7 +75,8 @@ class DocumentPairDataset(LanguagePairDataset):
         )
         self.language, self.word_dropout = language, word_dropout
         self.context, self.unpredicted = context, unpredicted
-        self.documents, self.numbers, self.costs, self.spans = documents, numbers, costs, spans
+        self.numbers, self.spans, self.seed = numbers, spans, seed
+        self.documents = spans[:, [0, 3]] if in_order else None  # document, first current sentence
         # fairseq makes its data loader once: its workers hold copies of this dataset for the whole
         # training. The epoch reaches them only in shared memory. It is set while no batch is being
         # loaded.
@@ -161,20 +159,18 @@ class DocumentPairDataset(LanguagePairDataset):
         super().set_epoch(epoch)
         self._epoch.fill_(epoch)
 
-    def ordered_indices(self, seed: int | None = None) -> np.ndarray:
+    def ordered_indices(self) -> np.ndarray:
         """Return instances by length, equally long ones in random order, or by document;
         (instances,) int64.
 
-        The order is fairseq's under its ``numpy_seed``. But numpy's global generator is not
-        touched, since a thread that loads data may use it. ``seed`` None: an unpredictable order.
+        It is the same order in every epoch, so that a training that resumes in the middle of an
+        epoch continues with the instances that are left.
         """
         if self.documents is not None:
             return document_order(self.documents)
-        everything = (
-            np.random.RandomState(seed).permutation(len(self))
-            if self.shuffle
-            else np.arange(len(self))
-        )
+        everything = np.arange(len(self))
+        if self.shuffle:
+            everything = np.random.RandomState(self.seed).permutation(len(self))
         lengths = [self.src_sizes] if self.tgt_sizes is None else [self.src_sizes, self.tgt_sizes]
         return everything[np.lexsort([side[everything] for side in reversed(lengths)])]
 
@@ -193,5 +189,5 @@ class DocumentPairDataset(LanguagePairDataset):
         document ends a batch.
         """
         documents = None if self.documents is None else self.documents[indices, 0]
-        tokens = self.num_tokens_vec(indices) if self.costs is None else self.costs[indices]
+        tokens = self.num_tokens_vec(indices)
         return fill_batches(indices, tokens, max_tokens, max_sentences, documents)

@@ -29,18 +29,11 @@ logger = logging.getLogger(__name__)
 
 # Options that do not change parameters: with other values a model would load, but compute something
 # else.
-STRUCTURE = (
-    *(
-        f"{side}_{key}"
-        for side in ("encoder", "decoder")
-        for key in ("attention_heads", "normalize_before")
-    ),
-    "activation_fn",
-    "no_scale_embedding",
-    "no_token_positional_embeddings",
-    "sentence_marks",
-    "sinusoids",
-)
+STRUCTURE = """
+    encoder_attention_heads decoder_attention_heads encoder_normalize_before
+    decoder_normalize_before activation_fn no_scale_embedding no_token_positional_embeddings
+    sentence_marks sinusoids
+""".split()
 LAYER = re.compile(r"(encoder|decoder)\.layers\.\d+\.")
 
 
@@ -59,44 +52,38 @@ def prepare_finetuning(
 
     Raises UserError for a pretrained model that does not fit, or is missing.
     """
-    if task_cfg.doc_double_lr:
-        for name, parameter in model.named_parameters():
-            rates = task_cfg.lr_scale_pretrained, task_cfg.weight_decay_randinit
-            mark_parameter(parameter, model.learns_as_new(name), *rates)
     cfg = getattr(model, "cfg", None)
-    bert, resumes = (
-        getattr(cfg, "bert_checkpoint", None),
-        whole is not None and resumes_training(whole),
-    )
+    resumes = whole is not None and resumes_training(whole)
+    bert = getattr(cfg, "bert_checkpoint", None)
     if bert and not resumes:
         load_bert(model, bert)
-    trained = (
-        NEW
-        if getattr(cfg, "freeze_sentence_parameters", False)
-        else getattr(cfg, "trained_parameters", None)
-    )
-    if str(trained or ALL_PARAMETERS) != ALL_PARAMETERS:
-        freeze_pretrained(model, str(trained))
+    trained = str(getattr(cfg, "trained_parameters", ALL_PARAMETERS))
+    if getattr(cfg, "freeze_sentence_parameters", False):
+        trained = NEW
+    if trained != ALL_PARAMETERS:
+        freeze_pretrained(model, trained)
+    if task_cfg.doc_double_lr:
+        rates = task_cfg.lr_scale_pretrained, task_cfg.weight_decay_randinit
+        for name, parameter in model.named_parameters():
+            mark_parameter(parameter, model.learns_as_new(name), *rates)
     if whole is None:
         return
     if task_cfg.doc_double_lr:
         choose_two_rates(whole)
     start = Path(whole.checkpoint.save_dir) / LAST if resumes else pretrained_path(whole)
-    if start is not None:
-        check_pretrained(start, cfg, dictionaries)
-    elif getattr(cfg, "load_partial", False) or getattr(
-        cfg, "load_partial_global_from_local", False
-    ):
-        raise UserError(
-            "--load-partial: there is no model to load; name one with --finetune-from-model"
-        )
-    elif str(trained or ALL_PARAMETERS) != ALL_PARAMETERS and not bert:
-        raise UserError(
-            "parameters that are not trained would stay random: there is no model to start from; "
-            "give "
-            "--finetune-from-model and --load-partial"
-        )
-    if start is not None and start.is_dir():  # a model directory, which fairseq cannot load
+    if start is None:
+        partial = ("load_partial", "load_partial_global_from_local")
+        frozen = trained != ALL_PARAMETERS and not bert
+        if frozen or any(getattr(cfg, name, False) for name in partial):
+            raise UserError(
+                "--load-partial and parameters that are not trained: there is no model to start "
+                "from; name one with --finetune-from-model"
+            )
+        return
+    check_pretrained(start, cfg, dictionaries)
+    if not resumes:
+        add_hours_of_start(whole, read_state(start))
+    if start.is_dir():  # a model directory, which fairseq cannot load
         model.load_state_dict(read_parameters(start))
         with open_dict(whole):
             whole.checkpoint.finetune_from_model = None
@@ -113,8 +100,7 @@ def freeze_pretrained(model: nn.Module, trained: str = NEW) -> None:
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name in new or layer_of(name) in layers)
     counts = [parameter.numel() for parameter in model.parameters() if parameter.requires_grad]
-    total = sum(parameter.numel() for parameter in model.parameters())
-    logger.info("%d of %d parameters are trained (%s)", sum(counts), total, trained)
+    logger.info("%d parameters are trained (%s)", sum(counts), trained)
 
 
 def layer_of(name: str) -> str | None:
@@ -137,9 +123,8 @@ def choose_two_rates(whole: DictConfig) -> None:
         )
     with open_dict(whole):
         whole.optimizer._name = TWO_RATES
-        whole.common.fp16_no_flatten_grads = (
-            True  # flattened, parameters of both groups would be one
-        )
+        # Flattened, parameters of both groups would be one.
+        whole.common.fp16_no_flatten_grads = True
 
 
 def whole_config(part: DictConfig) -> DictConfig | None:
@@ -154,25 +139,34 @@ def resumes_training(whole: DictConfig) -> bool:
     """Return whether training resumes from its own last checkpoint; another is named by
     --restore-file.
     """
-    return (
-        whole.checkpoint.restore_file == LAST and (Path(whole.checkpoint.save_dir) / LAST).is_file()
-    )
+    options = whole.checkpoint
+    return options.restore_file == LAST and (Path(options.save_dir) / LAST).is_file()
 
 
 def pretrained_path(whole: DictConfig) -> Path | None:
     """Return the checkpoint that a training loads, if it is not its own last one. Raise UserError
     if it is missing.
     """
-    options, name = whole.checkpoint, "restore_file"
-    if options.restore_file == LAST:
-        named = [one for one in ("continue_once", "finetune_from_model") if options.get(one)]
-        if resumes_training(whole) or not named:
-            return None
-        name = named[0]
-    path = Path(options[name])
-    if not path.exists():  # fairseq would train from random parameters
-        raise UserError(f"{option_of(name)} {path}: no such checkpoint; train or fetch it first")
-    return path
+    if resumes_training(whole):
+        return None
+    options = whole.checkpoint
+    for name in ("restore_file", "continue_once", "finetune_from_model"):
+        if options.get(name) and options[name] != LAST:
+            path = Path(options[name])
+            if not path.exists():  # fairseq would train from random parameters
+                raise UserError(f"{option_of(name)} {path}: no such checkpoint; train it first")
+            return path
+    return None
+
+
+def add_hours_of_start(whole: DictConfig, state: Mapping[str, Any]) -> None:
+    """Let ``--stop-time-hours`` count this training alone: fairseq also counts the hours of the
+    model it starts from, whose checkpoint is ``state``.
+    """
+    options, limit = whole.checkpoint, whole.optimization
+    if limit.stop_time_hours > 0 and (options.restore_file == LAST or options.reset_optimizer):
+        facts = state.get("extra_state") or {}
+        limit.stop_time_hours += facts.get("previous_training_time", 0.0) / 3600
 
 
 def check_pretrained(
@@ -207,35 +201,16 @@ def check_words(
     folders = [path if path.is_dir() else path.parent]
     if isinstance(task.get("data"), str):
         folders.append(Path(utils.split_paths(task["data"])[0]))
-    file = next(
-        (file for folder in folders if (file := folder / f"dict.{lang}.txt").is_file()), None
-    )
-    words = [] if file is None else Dictionary.load(str(file)).symbols
-    for number, (theirs, ours) in enumerate(zip(words, dictionary.symbols, strict=False)):
-        if theirs != ours:
-            raise UserError(
-                f"{path}: its dictionary {file} has '{theirs}' as entry {number}, this data's has "
-                f"'{ours}': "
-                "the model needs the same dictionary, so prepare the data with --vocabulary or "
-                "--dictionary"
-            )
-
-
-def add_hours_of_start(whole: DictConfig) -> None:
-    """Let ``--stop-time-hours`` count this training alone: fairseq also counts the hours of the
-    model it starts from.
-
-    Args:
-        whole: all options of the training; they are changed.
-    """
-    options = whole.checkpoint
-    start = options.get("continue_once") or options.finetune_from_model
-    if (
-        options.restore_file != LAST and options.reset_optimizer
-    ):  # the release's way to name the start
-        start = options.restore_file
-    if start and Path(start).is_file() and whole.optimization.stop_time_hours > 0:
-        before = (read_state(Path(start)).get("extra_state") or {}).get(
-            "previous_training_time", 0.0
-        )
-        whole.optimization.stop_time_hours += before / 3600
+    for file in (folder / f"dict.{lang}.txt" for folder in folders):
+        if not file.is_file():
+            continue
+        theirs = Dictionary.load(str(file)).symbols
+        pairs = zip(theirs, dictionary.symbols, strict=False)
+        for number, (their_word, word) in enumerate(pairs):
+            if their_word != word:
+                raise UserError(
+                    f"{path}: its dictionary {file} has '{their_word}' as entry {number}, this "
+                    f"data's has '{word}': the model needs the same dictionary, so prepare the "
+                    "data with --vocabulary or --dictionary"
+                )
+        return

@@ -104,12 +104,7 @@ def check_task(task: object) -> None:
     tokens.
     """
     if isinstance(task, FairseqTask) and not hasattr(task, "sides"):
-        name = str(
-            getattr(task.cfg, "_name", None)
-            or getattr(task.cfg, "task", None)
-            or type(task).__name__
-        )
-        raise UserError(f"--task {name}: the model is for documents; give --task translation_doc")
+        raise UserError("the model is for documents; give --task translation_doc")
 
 
 def plain_options(cfg: Any, kind: type[DocumentModelConfig]) -> DocumentModelConfig:

@@ -26,12 +26,8 @@ from gtransformer.errors import UserError
 
 FUSED, TWO_RATES = "fused_adam", "adam_two_rates"
 FRESH, PRETRAINED = "fresh", "pretrained"
-OWN = (
-    "betas",
-    "eps",
-    "weight_decay",
-    "lr_scale",
-)  # settings of a group of parameters that are this training's own
+# Settings of a group of parameters that are this training's own.
+OWN = ("betas", "eps", "weight_decay", "lr_scale")
 
 
 @register_optimizer(

@@ -7,7 +7,7 @@ import atexit
 import logging
 import os
 import queue
-import socket
+import random
 import time
 import typing
 import warnings
@@ -45,7 +45,6 @@ def patch() -> None:
     allow_what_checkpoints_hold()
     quiet_hydra()
     AMPOptimizer.clip_grad_norm = _clip_unscaled
-    meters.StopwatchMeter.load_state_dict = _restore_running
     distributed_fairseq_model.DistributedDataParallel = _distributed_data_parallel
     _wrap(checkpoint_utils, "load_checkpoint_to_cpu", _load_checkpoint)
     _wrap(options, "parse_args_and_arch", _parse_arguments)
@@ -126,12 +125,8 @@ def quiet_hydra() -> None:
     """Suppress hydra's warnings about fairseq's use of it, which no user can act on."""
     logging.getLogger("hydra").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", category=UserWarning, module=r"hydra\.")
-    for begin in (
-        "'config' is validated against ConfigStore",
-        "The strict flag in the compose",
-        "The version_base",
-    ):
-        warnings.filterwarnings("ignore", message=rf"\s*{begin}", category=UserWarning)
+    begins = r"\s*('config' is validated|The strict flag in the compose|The version_base)"
+    warnings.filterwarnings("ignore", message=begins, category=UserWarning)
 
 
 # --- Training
@@ -175,17 +170,6 @@ def _clip_foreach(clip, params, max_norm, aggregate_norm_fn=None) -> Tensor:
     if max_norm > 0:
         torch._foreach_mul_(grads, (float(max_norm) / (norm + 1e-6)).clamp_(max=1))
     return norm
-
-
-def _restore_running(self, state_dict) -> None:
-    """Restart the time in the log (``wall``) from 0 when a training resumes in the middle of an
-    epoch.
-
-    fairseq restores the stopwatch from the checkpoint without starting it, so that every later line
-    shows 0.
-    """
-    self.sum, self.n, self.round = state_dict["sum"], state_dict["n"], state_dict.get("round")
-    self.start()
 
 
 _readers: WeakSet[iterators.BackgroundConsumer] = WeakSet()  # threads that read batches ahead
@@ -233,20 +217,12 @@ def _call_main(call, cfg, main, **more):
     if not on_cpu or group.distributed_world_size == 1 or group.distributed_init_method is not None:
         call(cfg, main, **more)
         return
-    group.distributed_backend, group.distributed_rank = (
-        "gloo",
-        None,
-    )  # each process gets its rank from its number
-    group.distributed_init_method = f"tcp://localhost:{_free_port()}"
+    group.distributed_backend = "gloo"
+    group.distributed_rank = None  # each process gets its rank from its number
+    group.distributed_init_method = f"tcp://localhost:{random.randint(10000, 20000)}"
     torch.multiprocessing.spawn(
         distributed.distributed_main, (main, cfg, more), nprocs=group.distributed_world_size
     )
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("", 0))
-        return one.getsockname()[1]
 
 
 def _distributed_data_parallel(module, device_ids, output_device, **more):

@@ -14,37 +14,26 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import Tensor
 
 from gtransformer.data.dictionaries import control_symbols
+from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import BOTH_MARKS, END_MARK, OFF, SENTENCE
 from gtransformer.models.common.pretrained import is_transformers
 from gtransformer.plugin.checkpoints import read_state, settings_of
 from gtransformer.plugin.finetuning import check_words
-from gtransformer.plugin.first_pass import check_sentence_model
 from gtransformer.plugin.options import check_languages
 
-TASK = "translation_doc"
-FUSED = "fused_label_smoothed_cross_entropy"
 SIDES = ("encoder", "decoder")
 # What a sentence model is; dropout and how it is computed are the training's own.
+OF_ITS_SIDES = """
+    embed_dim ffn_embed_dim layers attention_heads normalize_before learned_pos
+""".split()
 OF_SENTENCE_MODELS = (
-    *(
-        f"{side}_{key}"
-        for side in SIDES
-        for key in ("embed_dim", "ffn_embed_dim", "layers", "attention_heads")
-    ),
-    *(f"{side}_{key}" for side in SIDES for key in ("normalize_before", "learned_pos")),
-    "activation_fn",
-    "share_decoder_input_output_embed",
-    "share_all_embeddings",
-    "no_token_positional_embeddings",
-    "no_scale_embedding",
-    "layernorm_embedding",
-    "layer_norm_eps",
-    "sinusoids",
-    "output_bias",
-    "decoder_unit",
-    "first_output_word",
-    "target_prefix",
+    """
+    activation_fn share_decoder_input_output_embed share_all_embeddings
+    no_token_positional_embeddings no_scale_embedding layernorm_embedding layer_norm_eps sinusoids
+    output_bias decoder_unit first_output_word target_prefix
+""".split()
+    + [f"{side}_{name}" for side in SIDES for name in OF_ITS_SIDES]
 )
 
 
@@ -66,45 +55,38 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
         return
     path = Path(cfg.sentence_model)
     state = read_state(path)
-    settings, own = settings_of(state), is_own(settings_of(state))
+    settings = settings_of(state)
+    own = is_own(settings)
     check_languages(settings["task"], task.cfg)
-    if own:
-        if not all(map(is_transformers, state["model"])):
-            raise UserError(
-                f"{path}: a document model; start from it with --finetune-from-model and its own "
-                "options"
-            )
-        check_sentence_model(settings["task"], f"--sentence-model {path}")
-    tables = {side: len(state["model"][f"{side}.embed_tokens.weight"]) for side in SIDES}
+    scheme = InstanceScheme.stored_in(settings["task"])  # how long stored instances are is unknown
+    single = scheme.kind == STORED or scheme.max_sentences == 1
+    if own and not (single and all(map(is_transformers, state["model"]))):
+        raise UserError(
+            f"--sentence-model {path}: no model of single sentences; start from a document model "
+            "with --finetune-from-model and its own options"
+        )
     for side, dictionary, lang in zip(
         SIDES, (task.src_dict, task.tgt_dict), task.sides.pair, strict=True
     ):
+        rows = len(state["model"][f"{side}.embed_tokens.weight"])
         words = len(dictionary) if own else words_before_symbols(dictionary, task.langs)
-        if tables[side] != words:
+        if rows != words:
             raise UserError(
-                f"{path}: its {lang} dictionary has {tables[side]} entries, this data's {words}: "
-                "prepare the data with "
-                "the model's own dictionary (docs/train.md)"
+                f"{path}: its {lang} dictionary has {rows} entries, this data's {words}: prepare "
+                "the data with the model's own dictionary (docs/train.md)"
             )
         check_words(path, settings["task"], lang, dictionary)
     with open_dict(cfg) if OmegaConf.is_config(cfg) else nullcontext():
         take_structure(cfg, settings["model"], state["model"], task.src_dict.pad())
-        marks = (
-            settings["model"].get("sentence_marks") or BOTH_MARKS,
-            settings["model"].get("output_words"),
-        )
-        cfg.sentence_marks, cfg.output_words = marks if own else (END_MARK, tables["decoder"])
-    if whole is None:
-        return
-    if cfg.output_words is not None:
-        check_criterion(whole.criterion)
-    if whole.checkpoint.finetune_from_model not in (None, str(path)):
-        raise UserError(
-            "--sentence-model and --finetune-from-model: training starts from one model; leave one "
-            "out"
-        )
-    with open_dict(whole):
-        whole.checkpoint.finetune_from_model = str(path)
+        cfg.sentence_marks, cfg.output_words = END_MARK, rows
+        if own:
+            cfg.sentence_marks = settings["model"].get("sentence_marks") or BOTH_MARKS
+            cfg.output_words = settings["model"].get("output_words")
+    if whole is not None:
+        if whole.checkpoint.finetune_from_model not in (None, str(path)):
+            raise UserError("--sentence-model and --finetune-from-model: leave one of them out")
+        with open_dict(whole):
+            whole.checkpoint.finetune_from_model = str(path)
 
 
 def take_structure(
@@ -120,10 +102,8 @@ def take_structure(
     """
     for key in OF_SENTENCE_MODELS:
         value = saved.get(key)
-        if value is None and isinstance(
-            getattr(cfg, key), bool
-        ):  # fairseq's older checkpoints lack some
-            value = False
+        if value is None and isinstance(getattr(cfg, key), bool):
+            value = False  # fairseq's older checkpoints lack some
         if value is not None:
             setattr(cfg, key, value)
     for side, name in zip(SIDES, ("max_source_positions", "max_target_positions"), strict=True):
@@ -136,20 +116,10 @@ def take_structure(
             cfg.gate_bias, cfg.neutral_gates = 0.0, True
 
 
-def check_criterion(criterion: DictConfig) -> None:
-    """Raise UserError for a loss that is infinite where some words can never be predicted."""
-    needs_all_logits = criterion.get("report_accuracy") or criterion.get("ignore_prefix_size")
-    if criterion._name != "cross_entropy" and (criterion._name != FUSED or needs_all_logits):
-        raise UserError(
-            f"--sentence-model: some symbols can never be predicted, so --criterion "
-            f"{criterion._name} would be "
-            f"infinite; give {FUSED} without --report-accuracy and --ignore-prefix-size"
-        )
-
-
 def is_own(settings: Mapping[str, Any]) -> bool:
     """Whether the options in a checkpoint are of a model of this package."""
-    return settings["task"].get("_name", settings["task"].get("task")) == TASK
+    task = settings["task"]
+    return task.get("_name", task.get("task")) == "translation_doc"
 
 
 def words_before_symbols(dictionary: Dictionary, langs: list[str]) -> int:

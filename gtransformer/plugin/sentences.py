@@ -7,7 +7,6 @@ there every stored instance is a document.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -195,30 +194,14 @@ def tokens_between(lengths: np.ndarray, ranges: np.ndarray) -> np.ndarray:
     return ends[ranges[:, 1]] - ends[ranges[:, 0]]
 
 
-@dataclass(frozen=True)
-class SentenceSpan:
-    """The sentences that the translation of an instance covers; all numbers count from 0.
+def sentence_spans(sentences: Sentences, instances: Instances) -> np.ndarray:
+    """Locate instances in their documents.
 
-    Attributes:
-        document: of the split.
-        first_sentence, sentences: the first translated sentence, and their number.
-        current: (first sentence, sentences), those whose translation is used; None: all, in an
-            instance as it is stored.
+    Returns:
+        (instances, 5) int64: document, first target sentence, number of target sentences; first
+        current sentence, number of current sentences. All count from 0.
     """
-
-    document: int
-    first_sentence: int
-    sentences: int
-    current: tuple[int, int] | None = None
-
-
-def regrouped_spans(sentences: Sentences, instances: Instances) -> list[SentenceSpan]:
-    """Return the spans of instances that were formed when the corpus was loaded."""
     (first, last), (begin, end) = instances.target.T, instances.current.T
-    document, position = sentences.document[first], sentences.position
-    columns = document, position[first], last - first, position[begin], end - begin
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [
-        SentenceSpan(number, opening, count, (at, current))
-        for number, opening, count, at, current in rows
-    ]
+    position = sentences.position
+    columns = sentences.document[first], position[first], last - first, position[begin], end - begin
+    return np.stack(columns, 1)

@@ -10,11 +10,8 @@ from gtransformer.run.recipe import Options
 
 # Half precision is for GPUs; recipes with these options can still be used on the CPU.
 HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
-SWITCHES = (
-    "context-loss",
-    "marks-loss",
-    "sentence-rule",
-)  # values on and off, which YAML reads as true and false
+# Values on and off, which YAML reads as true and false.
+SWITCHES = ("context-loss", "marks-loss", "sentence-rule")
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -35,35 +32,25 @@ def to_arguments(options: Options) -> list[str]:
     return arguments
 
 
-def python_command(module: str, *parts: str | Options) -> list[str]:
-    """Return the command ``python -m MODULE`` with positional arguments and options."""
-    command = [sys.executable, "-m", module]
-    for part in parts:
-        command += to_arguments(part) if isinstance(part, dict) else [part]
-    return command
+def as_typed(command: list[str]) -> str:
+    """Format a command as a user would type it, with paths relative to the working directory."""
+    return shlex.join([word.removeprefix(f"{Path.cwd()}/") for word in command])
 
 
-def fairseq_command(name: str, data: Path, options: Options) -> list[str]:
-    """Return the command of ``fairseq-train`` or ``fairseq-generate`` with this package as
-    user-dir.
-    """
-    return python_command(f"fairseq_cli.{name}", str(data), {"user-dir": PACKAGE, **options})
-
-
-def as_typed_by_hand(command: list[str]) -> str:
-    """Format a command as a user would type it, with names of commands instead of modules."""
-    package, _, name = command[2].rpartition(".")
-    start = [f"fairseq-{name}"] if package == "fairseq_cli" else ["gtransformer", name]
-    return shlex.join([*start, *(word.removeprefix(f"{Path.cwd()}/") for word in command[3:])])
+def executable(command: list[str]) -> list[str]:
+    """Return a command of fairseq or of this package as one of this Python, wherever PATH leads."""
+    program, *words = command
+    if program.startswith("fairseq-"):
+        return [sys.executable, "-m", program.replace("fairseq-", "fairseq_cli."), *words]
+    return [sys.executable, "-m", *command]
 
 
 def on_device(options: Options, gpus: int) -> Options:
     """Return the options; without GPUs, for the CPU and in full precision."""
     if gpus:
         return options
-    return {key: value for key, value in options.items() if key not in HALF_PRECISION} | {
-        "cpu": True
-    }
+    kept = {key: value for key, value in options.items() if key not in HALF_PRECISION}
+    return kept | {"cpu": True}
 
 
 def device_options(options: Options, devices: int, gpus: int) -> Options:
@@ -71,8 +58,7 @@ def device_options(options: Options, devices: int, gpus: int) -> Options:
     number of devices.
 
     With fewer devices gradients are accumulated (``update-freq``); additional ones are not used.
-    The batches of an
-    update must divide evenly: of three GPUs a recipe for four devices uses two.
+    The batches of an update must divide evenly: of three GPUs a recipe for four devices uses two.
     """
     batches = devices * int(options.get("update-freq", 1))
     used = max(count for count in range(1, max(1, min(devices, gpus)) + 1) if batches % count == 0)

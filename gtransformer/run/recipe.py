@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
@@ -10,18 +9,15 @@ from typing import Any, Optional
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.files import PARAMETERS, read_json
+from gtransformer.files import read_json
 from gtransformer.installation import config_directory
 from gtransformer.settings import read_yaml, typed
 
 SECTIONS = ("prepare", "task", "train", "generate", "score")
 LANGUAGES = ("source-lang", "target-lang", "langs")
-# Keys that name other recipes.
-OTHERS = ("based-on", "prepared-from", "pretrained-from")
+OTHERS = ("based-on", "prepared-from", "pretrained-from")  # keys that name other recipes
 NO_RECIPES = ("experiments", "hydra")  # folders in configs/ that the list of recipes leaves out
-AVERAGED = (
-    "average-checkpoints"  # in section train: not an option of fairseq-train, but a step after it
-)
+AVERAGED = "average-checkpoints"  # in section train: not of fairseq-train, but a step after it
 Options = dict[str, Any]
 
 
@@ -34,9 +30,9 @@ class Recipe:
             "window/base".
         rows: rows of papers' tables that it reproduces, by table; not inherited.
         devices: number of devices that its batches are meant for.
-        based_on: the recipe whose settings this one changes.
-        prepared_from: the recipe whose prepared corpus it uses, if not its own.
-        pretrained_from: the recipe whose model training starts from.
+        based_on: the file whose settings this one changes.
+        prepared_from: the file of the recipe whose prepared corpus it uses, if not its own.
+        pretrained_from: the file of the recipe whose model training starts from.
         measure_start: also translate with the model before training, and compare.
         prepare, task, train, generate, score: options by program; ``task`` is for training and
             generation.
@@ -56,27 +52,12 @@ class Recipe:
     generate: dict[str, Any] = field(default_factory=dict)
     score: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def sections(self) -> dict[str, Options]:
-        """The options of each program, without removed ones (null)."""
-        found = {}
-        for name in SECTIONS:
-            found[name] = {
-                key: value for key, value in getattr(self, name).items() if value is not None
-            }
-        return found
-
     def options(self, *sections: str) -> Options:
         """Return the options of some sections; a later section overrides an earlier one, also by
         removing one.
         """
         merged = {key: value for name in sections for key, value in getattr(self, name).items()}
         return {key: value for key, value in merged.items() if value is not None}
-
-    @property
-    def pair(self) -> tuple[str, str]:
-        """Source and target language."""
-        return self.task["source-lang"], self.task["target-lang"]
 
     @property
     def averaged(self) -> int | None:
@@ -87,17 +68,16 @@ class Recipe:
 
     def training(self) -> Options:
         """Return the options of fairseq-train."""
-        return {
-            key: value for key, value in self.options("task", "train").items() if key != AVERAGED
-        }
+        options = self.options("task", "train")
+        options.pop(AVERAGED, None)
+        return options
 
     def preparing(self) -> Options:
         """Return the options of gtransformer prepare: section ``prepare``, and the languages of the
         task.
         """
-        return self.options("prepare") | {
-            key: self.task[key] for key in LANGUAGES if key in self.task
-        }
+        languages = {key: self.task[key] for key in LANGUAGES if key in self.task}
+        return self.options("prepare") | languages
 
 
 def recipe_files() -> list[Path]:
@@ -112,13 +92,9 @@ def recipe_names() -> list[str]:
 
 
 def name_of(path: Path) -> str:
-    """Return the name of a file's recipe; ablations, experiments and files elsewhere are named
-    without folder.
-    """
-    folder = path.resolve().parent
-    if folder.parent != config_directory().resolve() or folder.name in ("ablations", *NO_RECIPES):
-        return path.stem
-    return f"{folder.name}/{path.stem}"
+    """Return the name of a file's recipe: in a folder of ``configs/`` with the folder."""
+    folder, top = path.resolve().parent, config_directory().resolve()
+    return f"{folder.name}/{path.stem}" if folder.parent == top else path.stem
 
 
 def listing() -> str:
@@ -127,24 +103,13 @@ def listing() -> str:
     return "\n".join(lines)
 
 
-class UnknownRecipe(UserError):
-    """No recipe of that name."""
-
-
-def find_recipe(name: str) -> Path:
-    """Return the file of a recipe: a path, or a name in ``configs/``. Raise UnknownRecipe, with
-    similar names.
-    """
+def find_recipe(name: str, folder: Path | None = None) -> Path:
+    """Return the file of a recipe: a path, or a name in ``folder`` or ``configs/``."""
     top = config_directory()
-    for path in (Path(name), top / f"{name}.yaml", top / "ablations" / f"{name}.yaml"):
+    for path in (Path(name), (folder or top) / f"{name}.yaml", top / f"{name}.yaml"):
         if path.suffix == ".yaml" and path.is_file():
             return path
-    like = (
-        ", ".join(difflib.get_close_matches(name, recipe_names())) or "see gtransformer run --help"
-    )
-    raise UnknownRecipe(
-        f"unknown recipe '{name}': give the path of a YAML file, or a recipe's name ({like})"
-    )
+    raise UserError(f"unknown recipe '{name}': give the path of a YAML file, or one of --help")
 
 
 def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
@@ -162,10 +127,7 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
     path = find_recipe(name)
     for change in changes or []:
         if "=" not in change:
-            raise UserError(
-                f"--set {change}: write SECTION.OPTION=VALUE with a section of "
-                f"{', '.join(SECTIONS)}"
-            )
+            raise UserError(f"--set {change}: write SECTION.OPTION=VALUE")
     content = OmegaConf.merge(_with_bases(path), OmegaConf.from_dotlist(changes or []))
     content = OmegaConf.to_container(content)
     sections = {section: content.get(section) or {} for section in SECTIONS}
@@ -173,21 +135,14 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
 
 
 def _with_bases(path: Path) -> Options:
-    """Return the content of a recipe over that of its base; names of other recipes become paths or
-    full names.
-    """
+    """Return the content of a recipe over that of its base; names of other recipes become paths."""
     content = read_yaml(path)
     for key in OTHERS:
-        sibling = path.resolve().parent / f"{str(content.get(key)).removesuffix('.yaml')}.yaml"
-        top = config_directory().resolve()
-        if sibling.is_file():
-            own = sibling.is_relative_to(top)
-            content[key] = (
-                sibling.relative_to(top).with_suffix("").as_posix() if own else str(sibling)
-            )
-    if content.get("based-on") is None:
+        if content.get(key):
+            content[key] = str(find_recipe(content[key], path.parent))
+    if not content.get("based-on"):
         return content
-    base = _with_bases(find_recipe(content["based-on"]))
+    base = _with_bases(Path(content["based-on"]))
     base.pop("rows", None)
     return OmegaConf.to_container(OmegaConf.merge(base, content))
 
@@ -202,12 +157,9 @@ def start_from(folder: Path) -> list[str]:
 
     Raises UserError for what is no such directory.
     """
-    manifest = folder / "manifest.json"
-    content = read_json(manifest) if manifest.is_file() else {}
-    if "dropout" not in content or not (folder / PARAMETERS).is_file():
-        raise UserError(
-            f"{folder}: no directory of a converted model; make one with gtransformer model convert"
-        )
+    content = read_json(folder / "manifest.json")
+    if "dropout" not in content:
+        raise UserError(f"{folder}: not made by gtransformer model convert")
     settings = content["settings"]
     changes = {
         "task.source-lang": settings["source_lang"],

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gtransformer.errors import UserError
-from gtransformer.files import PARAMETERS, write_json
+from gtransformer.files import write_json
+from gtransformer.installation import corpus_directory, runs_directory
+from gtransformer.plugin.checkpoints import AVERAGE, read_state
 from gtransformer.preprocess.manifest import NOTED, check_noted, noted_digests
-from gtransformer.run.before import BEFORE, before_training, keep_better, verdict
 from gtransformer.run.commands import (
-    as_typed_by_hand,
+    PACKAGE,
+    as_typed,
     device_options,
-    fairseq_command,
+    executable,
     on_device,
-    python_command,
+    to_arguments,
 )
-from gtransformer.run.paths import CHECKPOINTS, corpus_directory, model_file, runs_directory
 from gtransformer.run.recipe import LANGUAGES, Options, Recipe, load_recipe
 from gtransformer.run.stage import SEARCH, run_stage
 
+CHECKPOINTS = "checkpoints"  # in a run's directory
 STAGES = ("prepare", "train", "generate", "score")
-# In section generate: START makes the model that training started from the first pass; else a file
-# is named.
+# In section generate: START lets the first pass be the translations of the model that training
+# started from; else a file is named.
 FIRST_PASS, START = "first-pass", "start"
+
+
+def model_file(recipe: Recipe, directory: Path) -> Path:
+    """Return the model of a recipe's run: its best checkpoint, or the mean of its last ones."""
+    return directory / CHECKPOINTS / (AVERAGE if recipe.averaged else "checkpoint_best.pt")
 
 
 @dataclass
@@ -37,8 +44,9 @@ class Run:
         prepared: the prepared corpus.
         checkpoint: the model that translates.
         split: what is translated: train, valid or test.
-        preparer: the run of the recipe that prepares the corpus, if another one.
+        preparer: the recipe that prepares the corpus.
         start: the run whose model training starts from.
+        before: the run that saves the model before training (``measure-start``).
         gpus: number of GPUs; 0: the CPU.
         dry: print commands instead of running them.
         again: run stages that were run before.
@@ -49,9 +57,10 @@ class Run:
     directory: Path
     prepared: Path
     checkpoint: Path
+    preparer: Recipe
     split: str = "test"
-    preparer: Run | None = None
     start: Run | None = None
+    before: Run | None = None
     gpus: int = 0
     dry: bool = False
     again: bool = False
@@ -70,44 +79,28 @@ class Run:
         """Prepare the raw corpus; the program itself keeps one that was prepared in the same
         way.
         """
-        if self.preparer:
-            return self.preparer.prepare()
-        if not self.dry and not self.raw.is_dir():
-            raise UserError(
-                f"{self.raw}: no such directory; ted, news and europarl come by scripts/get_NAME.sh"
-            )
-        command = python_command(
-            "gtransformer.cli.prepare", str(self.raw), str(self.prepared), self.recipe.preparing()
-        )
-        self._run("prepare", command, [], again=True)
+        words = ["gtransformer", "prepare", str(self.raw), str(self.prepared)]
+        self._run("prepare", words, self.preparer.preparing())
 
     def train(self) -> None:
         """Run fairseq-train, which resumes from the last checkpoint if there is one; then average,
         if asked for.
         """
+        if self.before:
+            self.before.train()
         checkpoints = self.directory / CHECKPOINTS
         options = {"save-dir": checkpoints, **self.training()}
-        inputs = self._inputs(options, "finetune-from-model", "sentence-model")
-        if not self.dry:
-            if tuned := options.get("finetune-from-model"):
-                check_noted(Path(tuned), self.prepared)
-        if self.recipe.measure_start:
-            start = before_training(options) | {"save-dir": self.directory / BEFORE}
-            self._fairseq(BEFORE, "train", start, inputs)
-        trained = self._fairseq("train", "train", options, inputs)
-        if not self.dry:
+        names = ("finetune-from-model", "sentence-model")
+        models = [Path(options[name]) for name in names if options.get(name)]
+        if self._fairseq("train", "train", options, *models):
             write_json(checkpoints / NOTED, noted_digests(self.prepared))
             write_json(self.directory / SEARCH, self.recipe.options("generate"))
-        if self.recipe.measure_start and trained:
-            keep_better(self.directory / BEFORE, self.checkpoint, self.recipe)
+            if self.before:
+                print(keep_better(self.before.checkpoint, self.checkpoint, self.recipe))
         if self.recipe.averaged:
             options = {"last": self.recipe.averaged, "or-fewer": True, "output": self.checkpoint}
-            self._run(
-                "average",
-                python_command("gtransformer.cli.average", str(checkpoints), options),
-                [],
-                again=True,
-            )
+            words = ["gtransformer", "average", str(checkpoints)]
+            self._run("average", words, options, checkpoints / "checkpoint_last.pt")
 
     def training(self) -> Options:
         """Return the options of fairseq-train but its save-dir."""
@@ -116,75 +109,87 @@ class Run:
             options["tensorboard-logdir"] = self.directory / options["tensorboard-logdir"]
         if self.start:
             options["finetune-from-model"] = self.start.checkpoint
-        return on_device(
-            options | device_options(options, self.recipe.devices, self.gpus), self.gpus
-        )
+        options |= device_options(options, self.recipe.devices, self.gpus)
+        return on_device(options, self.gpus)
 
     def generate(self) -> None:
         """Run fairseq-generate, which writes SPLIT.jsonl."""
-        self._generate(self.checkpoint, self.directory, "generate")
-        if self.recipe.measure_start:
-            self._generate(
-                self.directory / BEFORE / "checkpoint_best.pt", self.directory / BEFORE, BEFORE
-            )
-
-    def _generate(self, checkpoint: Path, output: Path, name: str) -> None:
-        options = {"path": checkpoint, "gen-subset": self.split, "gen-output": output / self.split}
-        options |= self.recipe.options("task", "generate")
+        options, inputs = self.recipe.options("task", "generate"), []
         if options.get(FIRST_PASS) == START:
-            started = self.start and self.start.checkpoint
-            options[FIRST_PASS] = self.recipe.train.get("finetune-from-model", started)
+            if self.start:
+                self.start.generate()
+            start = Path(self.training()["finetune-from-model"]).parents[1]
+            options[FIRST_PASS] = start / f"{self.split}.jsonl"
+            inputs = [options[FIRST_PASS]]
         if not self.dry:
             check_noted(self.checkpoint, self.prepared)
-        options, inputs = on_device(options, self.gpus), self._inputs(options, FIRST_PASS)
-        self._fairseq(f"{name}.{self.split}", "generate", options, [checkpoint, *inputs])
-
-    def _inputs(self, options: Options, *models: str) -> list[Path]:
-        """Return the files that a stage's result depends on: the corpus, and the models that some
-        options name.
-        """
-        named = [Path(options[name]) for name in models if options.get(name)]
-        files = [path / PARAMETERS if path.is_dir() else path for path in named]
-        return [self.prepared / "manifest.json", *files]
+        files = {"path": self.checkpoint, "gen-output": self.directory / self.split}
+        options = on_device({**files, "gen-subset": self.split, **options}, self.gpus)
+        self._fairseq(f"generate.{self.split}", "generate", options, self.checkpoint, *inputs)
+        if self.before:
+            self.before.generate()
 
     def score(self) -> None:
         """Score the translations against the original text and as the authors' release does:
         SPLIT.scores.json.
         """
         translations = self.directory / f"{self.split}.jsonl"
-        options = {
-            "hypotheses": translations,
-            "output": translations.with_suffix(".scores.json"),
-            "reference": "both",
-        }
-        self._score("score", options | self.recipe.options("score"), [translations])
-        if self.recipe.measure_start:
-            before = self.directory / BEFORE / translations.name
+        options = {"hypotheses": translations, "reference": "both"} | self.recipe.options("score")
+        self._score("score", "scores.json", options, translations)
+        if self.before:
+            before = self.before.directory / translations.name
             both = [f"before={before}", f"after={translations}"]
-            options = {
-                "hypotheses": both,
-                "output": before.with_suffix(".scores.json"),
-                "metrics": "bleu",
-            }
-            self._score("compare", options | {"test": True}, [before, translations])
-            if not self.dry:
-                print(verdict(self.directory / BEFORE, self.split))
+            options = {"hypotheses": both, "metrics": "bleu", "test": True}
+            self._score("compare", "comparison.json", options, before, translations)
 
-    def _score(self, name: str, options: Options, inputs: list[Path]) -> None:
-        command = python_command(
-            "gtransformer.cli.score", str(self.prepared), {"split": self.split, **options}
-        )
-        self._run(f"{name}.{self.split}", command, [*inputs, self.prepared / "manifest.json"])
+    def _score(self, name: str, file: str, options: Options, *inputs: Path) -> None:
+        output = self.directory / f"{self.split}.{file}"
+        words = ["gtransformer", "score", str(self.prepared)]
+        options = {"split": self.split, "output": output, **options}
+        self._run(f"{name}.{self.split}", words, options, *inputs)
 
-    def _fairseq(self, name: str, program: str, options: Options, inputs: list[Path]) -> bool:
-        return self._run(name, fairseq_command(program, self.prepared / "bin", options), inputs)
+    def _fairseq(self, name: str, program: str, options: Options, *inputs: Path) -> bool:
+        words = [f"fairseq-{program}", str(self.prepared / "bin")]
+        inputs = self.prepared / "manifest.json", *inputs
+        return self._run(name, words, {"user-dir": PACKAGE, **options}, *inputs)
 
-    def _run(self, name: str, command: list[str], inputs: list[Path], again: bool = False) -> bool:
+    def _run(self, name: str, words: list[str], options: Options, *inputs: Path) -> bool:
         """Run or print a stage's command; return whether it was run."""
+        command = [*words, *to_arguments(options)]
         if self.dry:
-            print(as_typed_by_hand(command))
+            print(as_typed(command))
             return False
-        return run_stage(name, command, self.directory, inputs, self.again or again)
+        again = self.again or name == "prepare"
+        return run_stage(name, executable(command), self.directory, inputs, again)
+
+
+def before_training(run: Run) -> Run:
+    """Return a run whose training is one update that changes nothing: it saves the start of a
+    training, validated.
+    """
+    options = dict.fromkeys(("warmup-init-lr", "patience", "average-checkpoints"))
+    options |= {"lr": 0, "max-update": 1, "no-save-optimizer-state": True}
+    recipe = replace(run.recipe, train=run.recipe.train | options)
+    directory = run.directory / "before"
+    model = model_file(recipe, directory)
+    return replace(run, recipe=recipe, directory=directory, checkpoint=model)
+
+
+def keep_better(start: Path, best: Path, recipe: Recipe) -> str:
+    """Replace the best checkpoint of a training by its start if that has the better validation
+    loss; return a sentence that says so.
+
+    fairseq itself does not validate before the first update. The mean of checkpoints has no
+    validation loss, and stays.
+    """
+    paths = start, best.with_name(start.name)
+    losses = [float(read_state(path)["extra_state"]["val_loss"]) for path in paths]
+    said = f"validation loss: {losses[0]:.3f} before training, {losses[1]:.3f} after"
+    sign = -1 if recipe.train.get("maximize-best-checkpoint-metric") else 1
+    if sign * losses[0] > sign * losses[1] or recipe.averaged:
+        return said
+    shutil.copyfile(start, best)
+    return f"{said}; training did not help, the model before it is kept"
 
 
 def make_run(
@@ -208,18 +213,18 @@ def make_run(
         settings: further attributes of ``Run``.
     """
     recipe, raw = load_recipe(name, changes), corpus_directory(corpus)
-    recipe.measure_start &= checkpoint is None
-    directory = output or runs_directory() / recipe.name / raw.resolve().name
-    languages = tuple(f"task.{option}=" for option in LANGUAGES)
-    common = [change for change in changes if change.startswith(("prepare.", *languages))]
-    shared = {key: value for key, value in settings.items() if key in ("gpus", "dry", "again")}
-    preparer = start = None
+    runs, corpus_name = runs_directory(), raw.resolve().name
+    directory = output or runs / recipe.name / corpus_name
+    shared = ("prepare.", *(f"task.{option}=" for option in LANGUAGES))
+    common = [change for change in changes if change.startswith(shared)]
+    preparer, start, folder = recipe, None, prepared or directory / "prepared"
     if recipe.prepared_from and not (prepared or output):
-        preparer = make_run(recipe.prepared_from, corpus, common, **shared)
+        preparer = load_recipe(recipe.prepared_from, common)
+        folder = runs / preparer.name / corpus_name / "prepared"
     if recipe.pretrained_from and "finetune-from-model" not in recipe.options("train"):
-        start = make_run(recipe.pretrained_from, corpus, common, prepared=prepared, **shared)
-    prepared = prepared or (preparer.prepared if preparer else directory / "prepared")
-    checkpoint = checkpoint or model_file(recipe, directory)
-    return Run(
-        recipe, raw, directory, prepared, checkpoint, preparer=preparer, start=start, **settings
-    )
+        start = make_run(recipe.pretrained_from, corpus, common, prepared=prepared, **settings)
+    model = checkpoint or model_file(recipe, directory)
+    made = Run(recipe, raw, directory, folder, model, preparer, start=start, **settings)
+    if recipe.measure_start and not checkpoint:
+        made.before = before_training(made)
+    return made

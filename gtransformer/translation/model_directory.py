@@ -23,16 +23,54 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.data.dictionaries import Vocabulary
+from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.data.sides import Sides
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.saved import save
-from gtransformer.preprocess.chain import MODEL_KIND, open_text
+from gtransformer.preprocess.chain import MODEL_KIND, open_text, read_settings
 from gtransformer.search.strategies import AUTO, FULL, PARALLEL, SLIDING
 from gtransformer.translation.options import SearchOptions
 
 MANIFEST = "manifest.json"
+OF_THE_CORPUS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation")
+
+
+def model_settings(prepared: Path, checkpoint: Path, task: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of the text steps, with the direction that the model was trained for.
+
+    Text is translated in disjoint instances of as many tokens or sentences as those of training
+    have, or in parts of documents where these were trained on.
+
+    Args:
+        task: options of the checkpoint's task.
+
+    Raises UserError for a checkpoint of another task or of other languages.
+    """
+    if task.get("_name", task.get("task")) != "translation_doc":
+        raise UserError(f"{checkpoint}: not trained with --task translation_doc")
+    settings = read_settings(prepared)
+    pair = settings["source_lang"], settings["target_lang"]
+    direction = task.get("source_lang") or pair[0], task.get("target_lang") or pair[1]
+    if set(direction) != set(pair):
+        raise UserError(
+            f"{checkpoint}: translates {'-'.join(direction)}, but {prepared} holds "
+            f"{'-'.join(pair)}; name the corpus that it was trained on with --prepared"
+        )
+    found = {"source_lang": direction[0], "target_lang": direction[1]}
+    found |= {name: settings.get(name) for name in OF_THE_CORPUS}
+    prefixes = settings.get("source_prefix"), settings.get("target_prefix")
+    if direction != pair:
+        prefixes = prefixes[::-1]
+    found["source_prefix"], found["target_prefix"] = prefixes
+    found["sentence_rule"] = str(task.get("sentence_rule") or AUTO)
+    scheme = InstanceScheme.stored_in(task)
+    if scheme.kind != STORED:
+        found |= {"max_instance_tokens": scheme.tokens, "max_sents": scheme.max_sentences}
+    if scheme.kind == "parts":
+        found["parts"] = True
+    return found
 
 
 def check_search(settings: Mapping[str, Any], options: SearchOptions) -> None:

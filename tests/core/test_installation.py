@@ -8,8 +8,9 @@ import pytest
 
 from gtransformer import installation
 from gtransformer.cli import run
+from gtransformer.errors import UserError
 from gtransformer.installation import checkout, config_directory, project_root
-from gtransformer.run.recipe import UnknownRecipe, load_recipe, recipe_names
+from gtransformer.run.recipe import load_recipe, recipe_names
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,7 +38,7 @@ def test_an_installed_package_has_its_own_recipes_and_runs_where_one_stands(inst
     assert checkout() is None and config_directory() == installed
     assert project_root() == Path.cwd() == installed.parents[1] / "elsewhere"
     assert recipe_names() == ["mine"] and load_recipe("mine").description == "the only one"
-    with pytest.raises(UnknownRecipe):
+    with pytest.raises(UserError):
         load_recipe("base")
 
 

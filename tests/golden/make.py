@@ -46,6 +46,7 @@ for side in ("encoder", "decoder"):
 TOP = "--encoder-ctxlayers=1 --decoder-ctxlayers=1 --cross-ctxlayers=1".split()
 SINGLE = "--instances=disjoint --context-sentences=0".split()
 CURRENT = "--instances=current --context-sentences=2".split()
+LENGTH_RATIO = 0.9103026982117863  # mean over the corpus's training documents
 PSEUDO = (
     "--instances=sliding --context-sentences=2 --context-loss=off --batch-order=document".split()
 )
@@ -60,7 +61,8 @@ def window_options(alignment: str, positions: str) -> list[str]:
     """Return the options of window attention over whole documents."""
     return ["--arch=window_transformer_mini", "--doc-mode=full", "--window=3",
     f"--window-positions={positions}",
-            "--train-alignment=linear", f"--decode-alignment={alignment}"]  # fmt: skip
+            "--train-alignment=linear", f"--decode-alignment={alignment}",
+            f"--length-ratio={LENGTH_RATIO}"]  # fmt: skip
 
 
 SYSTEMS = {
@@ -277,43 +279,25 @@ def trained_values(
     }
 
 
-def two_pass_values(data: Path, model: Path, first_pass: Path) -> dict[str, np.ndarray]:
-    """Return what fairseq-generate prints with a model that reads the translations of a first
-    pass.
-    """
-    line = [
-        str(data),
-        "--task=translation_doc",
-        "-s=en",
-        "-t=de",
-        "--langs=en,de",
-        "--cpu",
-        f"--path={model}",
-    ]
-    line += [
-        "--instances=sliding",
-        "--context-sentences=2",
-        "--batch-order=document",
-        "--batch-sentences=3",
-    ]
-    line += [
-        f"--first-pass={first_pass}",
-        "--doc-mode=full",
-        "--beam=2",
-        "--max-len-a=1.2",
-        "--max-len-b=3",
-    ]
-    args = options.parse_args_and_arch(
-        options.get_generation_parser(), [*line, "--gen-subset=test"]
-    )
+def translations(data: Path, model: Path, *more: str) -> list[str]:
+    """Return the translations that fairseq-generate prints."""
+    line = [str(data), "--task=translation_doc", "-s=en", "-t=de", "--langs=en,de", "--cpu"]
+    line += [f"--path={model}", "--doc-mode=full", "--beam=2", "--max-len-a=1.2", "--max-len-b=3"]
+    line += ["--gen-subset=test", *more]
+    args = options.parse_args_and_arch(options.get_generation_parser(), line)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         generate.main(convert_namespace_to_omegaconf(args))
-    lines = [
-        line.split("\t")[2].split()
-        for line in printed.getvalue().splitlines()
-        if line.startswith("H-")
-    ]
-    found = [" ".join(word for word in words if word not in ("<s>", "</s>")) for words in lines]
+    lines = [line for line in printed.getvalue().splitlines() if line.startswith("H-")]
+    words = [line.split("\t")[2].split() for line in lines]
+    return [" ".join(word for word in one if word not in ("<s>", "</s>")) for one in words]
+
+
+def two_pass_values(data: Path, model: Path, first_model: Path) -> dict[str, np.ndarray]:
+    """Return the translations of a model that reads those of a first pass."""
+    first = model.parent / "first"
+    translations(data, first_model, *SINGLE, "--sentence-rule=on", f"--gen-output={first}")
+    pseudo = ["--instances=sliding", "--context-sentences=2", "--batch-order=document"]
+    found = translations(data, model, *pseudo, "--batch-sentences=3", f"--first-pass={first}.jsonl")
     return {"two_passes": np.array(found)}
 
 

@@ -10,15 +10,14 @@ import torch
 from fairseq.data import Dictionary
 
 from gtransformer.evaluation.contrastive import Capacity
-from gtransformer.evaluation.sentence_scores import Request
+from gtransformer.evaluation.sentence_scores import Request, sentence_encoder
 from gtransformer.files import read_json
 from gtransformer.lab.attention import inspect, inspect_split
 from gtransformer.lab.cxmi import measure
 from gtransformer.lab.experiment import call
 from gtransformer.lab.items import BatchScorer, read_items
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
-from gtransformer.plugin.entropy import measured
-from gtransformer.plugin.load_model import load_scorer, sentence_encoder
+from gtransformer.plugin.load_model import load_scorer
 from gtransformer.preprocess.plain_text import read_plain
 from tests.support import tiny_model
 
@@ -30,22 +29,33 @@ def words(count: int = 30) -> Dictionary:
     return dictionary
 
 
-def test_entropy_is_that_of_validation():
-    """``--doc-attn-entropy`` sums the same over layers and queries."""
+def test_entropy_is_that_of_the_weights():
+    """Of a cross-attention by sentence, worked out by loops."""
     dictionary = words()
     model = tiny_model(dictionary)
+    kept = []
+    for layer in model.decoder.layers:
+        layer.encoder_attn_local.register_forward_hook(
+            lambda module, inputs, output: kept.append((module, inputs))
+        )
     bos, eos = dictionary.bos(), dictionary.eos()
     source, target = [bos, 5, 6, eos, bos, 7, eos], [bos, 8, eos, bos, 9, 10, 11, eos]
     found = inspect(model, source, target)
-    with measured(model) as sums:
-        model(torch.tensor([source]), None, torch.tensor([target]))
-    for name in {f"{one.part}_{one.reach}" for one in found}:
-        layers = [one for one in found if f"{one.part}_{one.reach}" == name]
-        queries = [int((one.seen > 0).sum()) for one in layers]
-        bits = sum(one.entropy()[0] * count for one, count in zip(layers, queries, strict=True))
-        assert (
-            bits == pytest.approx(sums[name], rel=1e-5) and sum(queries) == sums[f"{name}_queries"]
-        )
+    groups = [one for one in found if (one.part, one.reach) == ("cross", "group")]
+    for one, (module, (x, memory, *_)) in zip(groups, kept, strict=True):
+        sides = module.q_proj(x), module.k_proj(memory)
+        q, k = (side.unflatten(-1, (module.heads, -1)).double() for side in sides)
+        bits, flat = [], []
+        for i, tag in enumerate([1] * 3 + [2] * 5):
+            seen = range(4) if tag == 1 else range(4, 7)
+            weights = torch.zeros(len(seen), dtype=torch.float64)
+            for head in range(2):
+                scores = torch.stack([q[i, head] @ k[j, head] / math.sqrt(8) for j in seen])
+                weights += torch.softmax(scores, dim=0) / 2
+            bits.append(-sum(p * math.log2(p) for p in weights.tolist()))
+            flat.append(math.log2(len(seen)))
+        expected = sum(bits) / len(bits), sum(flat) / len(flat)
+        assert one.entropy() == pytest.approx(expected, abs=1e-4) and one.queries() == len(bits)
     for one in found:
         assert one.share() == pytest.approx(1.0) or one.reach == "global"
         assert one.by_sentence().sum(dim=1).tolist() == pytest.approx([1.0, 1.0])

@@ -78,7 +78,6 @@ def test_copies_every_test_document_exactly(generate):
     """Scored as a document, also by the options of the release."""
     output, _ = generate("--batch-size=7")
     assert "[document-level] Generate test with beam=3: BLEU = 100.00, " in output
-    assert "Translated 60 sentences" in output
     output, _ = generate("--tokenizer=moses", "--remove-bpe", "--sacrebleu")
     assert "[document-level] Generate test with beam=3: BLEU = 100.00, " in output
 

@@ -4,6 +4,8 @@ asks for it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fairseq import options as fairseq_options
 from fairseq import tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -29,6 +31,21 @@ def load(split="train", folder=LEN48 / "bin", numbered=False, **options):
     task.numbered = numbered
     task.load_dataset(split)
     return task, task.dataset(split)
+
+
+@dataclass
+class Span:
+    """Where an instance lies in its document; all numbers from 0."""
+
+    document: int
+    first_sentence: int
+    sentences: int
+    current: tuple[int, int]
+
+
+def spans_of(dataset) -> list[Span]:
+    """The spans of all instances of a data set."""
+    return [Span(*row[:3], tuple(row[3:])) for row in dataset.spans.tolist()]
 
 
 def built(data, folder, arch, *arguments):

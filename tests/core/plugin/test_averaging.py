@@ -72,8 +72,6 @@ def test_the_mean_by_hand(saved: Path):
     )
     assert found["cfg"] == states[-1]["cfg"] and found["extra_state"] == states[-1]["extra_state"]
     assert found["last_optimizer_state"] is None
-    one, other = (found["model"][f"{side}.embed.weight"] for side in ("encoder", "decoder"))
-    assert one.data_ptr() == other.data_ptr()
     assert not list(saved.glob("*.tmp"))
 
 

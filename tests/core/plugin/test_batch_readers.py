@@ -14,7 +14,6 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
-from gtransformer.plugin.generation import check_alone
 from tests.core.models.batch_documents import made
 from tests.core.models.test_docflat import system
 from tests.core.plugin.loaded import load
@@ -134,7 +133,3 @@ def test_what_a_decoder_that_reads_targets_cannot_do(dictionary):
             with pytest.raises(UserError, match=message):
                 task.build_generator([model], Namespace())
             task.build_generator([model], Namespace(score_reference=True))
-            with pytest.raises(
-                UserError, match="here: the model reads consecutive sentences of a document as one"
-            ):
-                check_alone(model, "here")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.core.plugin.loaded import load, read
+from tests.core.plugin.loaded import load, read, spans_of
 
 DOCFLAT = {
     "instances": "sliding",
@@ -51,7 +51,7 @@ def check_epoch(shares, spans):
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_every_sentence_is_current_once_an_epoch_in_order(processes):
     task, dataset = load(**DOCFLAT)
-    spans = dataset.spans()
+    spans = spans_of(dataset)
     made = [
         iterator(task, dataset, num_shards=processes, shard_id=i, disable_iterator_cache=True)
         for i in range(processes)
@@ -65,7 +65,7 @@ def test_every_sentence_is_current_once_an_epoch_in_order(processes):
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_a_resumed_epoch_has_the_sentences_that_are_left(processes):
-    spans, shares, following = load(**DOCFLAT)[1].spans(), [], []
+    spans, shares, following = spans_of(load(**DOCFLAT)[1]), [], []
     for process in range(processes):
         options = {"num_shards": processes, "shard_id": process}
         interrupted = iterator(*load(**DOCFLAT), **options)

@@ -95,8 +95,8 @@ def test_word_dropout_changes_inputs_and_not_targets(pairs):
 
 def test_in_the_order_of_documents(pairs):
     """The rows of a batch, too, which fairseq sorts by length."""
-    documents = np.array([(0, 1), (1, 0), (0, 0), (1, 1)])
-    dataset = pairs([[2, 1], [5, 0, 3], [1], [9]], documents=documents)
+    spans = np.array([(0, 1, 1, 1, 1), (1, 0, 1, 0, 1), (0, 0, 1, 0, 1), (1, 1, 1, 1, 1)])
+    dataset = pairs([[2, 1], [5, 0, 3], [1], [9]], spans=spans, in_order=True)
     order = dataset.ordered_indices()
     assert order.tolist() == [2, 0, 1, 3]
     assert [batch.tolist() for batch in dataset.batch_by_size(order, max_tokens=10**6)] == [

@@ -18,9 +18,8 @@ from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.search.sequential import SecondPass
-from tests import saved_model
 from tests.core.models.batch_documents import made
-from tests.core.plugin.loaded import LEN48, documents, load
+from tests.core.plugin.loaded import LEN48, documents, load, spans_of
 from tests.core.plugin.test_document_batches import DOCFLAT, epoch_of, iterator
 
 pytestmark = pytest.mark.slow
@@ -44,18 +43,6 @@ def given(tmp_path_factory) -> dict[str, Path]:
         "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
     )
     return {path.name: path for path in folder.iterdir()}
-
-
-@pytest.fixture(scope="module")
-def sentence_model(tmp_path_factory) -> Path:
-    """The checkpoint of a sentence Transformer over the corpus, of random weights."""
-    sizes = [*saved_model.SIZES[2:-8], "--dropout", "0", "--share-all-embeddings"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(saved_model, "SIZES", ["--arch", "doc_transformer_mini", *sizes])
-        more = ["--instances", "disjoint", "--context-sentences", "0"]
-        return saved_model.make_checkpoint(
-            LEN48, tmp_path_factory.mktemp("model") / "sentences.pt", *more
-        )
 
 
 def loaded(first_pass, model=None, **options):
@@ -83,11 +70,11 @@ def test_batches_and_what_each_translation_begins_with(given):
     task, dataset, _, generator = loaded(given["some.jsonl"], batch_sentences=4)
     assert type(generator) is SecondPass
     sizes = [len(batch["id"]) for batch in batches_of(task, dataset)]
-    lengths = [sum(place.document == number for place in dataset.spans()) for number in range(3)]
+    lengths = [sum(place.document == number for place in spans_of(dataset)) for number in range(3)]
     assert sizes == [min(4, length - at) for length in lengths for at in range(0, length, 4)]
     for batch in batches_of(task, dataset):
         for number, prefix in zip(batch["id"].tolist(), generator.contexts(batch), strict=True):
-            place = dataset.spans()[number]
+            place = spans_of(dataset)[number]
             begun = [reference[number]["prev_output_tokens"], dataset[number]["prev_output_tokens"]]
             whole, own = (words(task, one) for one in begun)
             assert own == ["<s>", *expected[place.document, place.first_sentence]]
@@ -112,37 +99,6 @@ def test_translated_and_written(given, tmp_path):
     assert len(translations) == 22 and all(
         one.sentences == 1 and not one.misaligned for one in translations
     )
-
-
-@torch.no_grad()
-def test_a_sentence_model_and_its_translations_are_one_first_pass(sentence_model, tmp_path):
-    """What the checkpoint translates sentence by sentence is what it writes by itself."""
-    prefix = tmp_path / "first"
-    task, dataset = load("test", **SENTENCES, gen_output=str(prefix))
-    cfg = torch.load(sentence_model, weights_only=False)
-    model = made(
-        task.tgt_dict,
-        InstanceTransformerModel,
-        DocumentModelConfig,
-        encoder_layers=2,
-        decoder_layers=2,
-    )
-    model.load_state_dict(cfg["model"])
-    model = model.float()
-    generator = task.build_generator([model], Namespace(**SEARCH))
-    for batch in task.get_batch_iterator(dataset, max_tokens=60).next_epoch_itr(shuffle=False):
-        task.inference_step(generator, [model], batch)
-    contexts = []
-    for first in (sentence_model, prefix.with_suffix(".jsonl")):
-        task, dataset, _, generator = loaded(first)
-        contexts.append(
-            [
-                one.tolist()
-                for batch in batches_of(task, dataset)
-                for one in generator.contexts(batch)
-            ]
-        )
-    assert contexts[0] == contexts[1] and len(set(map(tuple, contexts[0]))) > 5
 
 
 @torch.no_grad()
@@ -179,29 +135,7 @@ def test_single_sentences_need_no_first_pass(dictionary):
     task.build_generator([model], Namespace(score_reference=True))
 
 
-def test_first_passes_that_cannot_be(given, sentence_model, tmp_path):
+def test_first_passes_that_cannot_be(given, tmp_path):
     (tmp_path / "part.jsonl").write_text(given["some.jsonl"].read_text().split("\n")[0] + "\n")
     with pytest.raises(UserError, match="part.jsonl: sentence 1 of document 0"):
         loaded(tmp_path / "part.jsonl")
-    state = torch.load(sentence_model, weights_only=False)
-
-    def other(name: str, **task) -> Path:
-        changed = {**state, "cfg": {**state["cfg"], "task": {**state["cfg"]["task"], **task}}}
-        torch.save(changed, tmp_path / name)
-        return tmp_path / name
-
-    for changed, message in (
-        (
-            {"source_lang": "de", "target_lang": "en"},
-            "--source-lang en: the model was trained with de; give a model",
-        ),
-        (
-            {"instances": "sliding", "context_sentences": 2},
-            r"trained on more than single sentences \(--instances slid",
-        ),
-    ):
-        with pytest.raises(UserError, match=message):
-            loaded(other("other.pt", **changed))
-    (tmp_path / "broken.pt").write_bytes(b"nothing")
-    with pytest.raises(UserError, match="broken.pt"):
-        loaded(tmp_path / "broken.pt")

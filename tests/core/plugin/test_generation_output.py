@@ -36,7 +36,7 @@ def test_all_instances_in_order(corpus, tmp_path, dictionary):
             assert len(hypothesis["sentences"]) == count
             words = " ".join(hypothesis["sentences"]).split()
             assert not {"<s>", "</s>", "[de]", "<pad>"} & set(words)
-        place = {"document": number, "first_sentence": 0, "sentences": count}
+        place = {"document": number, "first_sentence": 0, "sentences": count, "current": [0, count]}
         assert found == {"id": number, **place}
     assert number == 6
 

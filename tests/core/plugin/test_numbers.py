@@ -15,7 +15,7 @@ from gtransformer.models import register
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
 from gtransformer.models.batch_readers.docflat import NONE, SIDES
 from gtransformer.models.common.config import DocumentModelConfig, option
-from tests.core.plugin.loaded import documents, iterator, sentences_of, setup
+from tests.core.plugin.loaded import documents, iterator, sentences_of, setup, spans_of
 from tests.support import tiny_config
 
 pytestmark = pytest.mark.slow
@@ -53,7 +53,7 @@ def test_whole_instances_and_others_come_with_their_numbers(kind, order):
     task, model = with_model(batch_order=order, **KINDS[kind])
     task.load_dataset("train")
     dataset, numbers = task.dataset("train"), []
-    words, places = documents("train", "en"), dataset.spans()
+    words, places = documents("train", "en"), spans_of(dataset)
     for batch in iterator(task, dataset).next_epoch_itr(shuffle=True):
         inputs = batch["net_input"]
         for one, first, tokens in zip(

@@ -29,8 +29,8 @@ def expect(option: str):
 @pytest.mark.parametrize(
     ("option", "options"),
     [
-        ("--first-pass", {**SINGLE, "first_pass": "a.pt"}),
-        ("--first-pass", {**SLIDING, "first_pass": "a.pt", "strategy": "sequential"}),
+        ("--first-pass", {**SINGLE, "first_pass": "a.jsonl"}),
+        ("--first-pass", {**SLIDING, "first_pass": "a.jsonl", "strategy": "sequential"}),
         ("--window-tokens", {"strategy": "sliding"}),
         ("--strategy", {**SLIDING, "strategy": "sequential", "window_tokens": 9}),
         ("--strategy", {**SINGLE, "strategy": "sequential"}),
@@ -44,7 +44,7 @@ def test_contradictions(option, options):
 
 def test_the_first_pass_needs_data(dictionary):
     with expect("--first-pass"):
-        tiny_task(dictionary, **SLIDING, first_pass="a.pt").build_generator(
+        tiny_task(dictionary, **SLIDING, first_pass="a.jsonl").build_generator(
             [tiny_model(dictionary)], Namespace()
         )
 
@@ -87,7 +87,7 @@ def test_training_of_a_model_that_reads_its_batch_counts_the_current_sentence_al
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("--maximize-best-checkpoint-metric", "--best-checkpoint-metric d_bleu --eval-bleu"),
+        ("--maximize-best-checkpoint-metric", "--best-checkpoint-metric bleu --eval-bleu"),
         ("--autocast float16", "--autocast float16"),
         ("--load-partial", "--load-partial"),
     ],

@@ -15,9 +15,8 @@ from gtransformer.errors import UserError
 from gtransformer.plugin.sentences import (
     RunDataset,
     Sentences,
-    SentenceSpan,
     SideSentences,
-    regrouped_spans,
+    sentence_spans,
     tokens_between,
 )
 
@@ -164,37 +163,19 @@ def spans_of_scheme(sentences, *scheme):
         sentences.target.lengths,
         sentences.runs(),
     )
-    return regrouped_spans(sentences, made)
+    return sentence_spans(sentences, made).tolist()
 
 
 def test_spans_are_those_of_the_instance_index():
     """Sentence 2 of document 0 was left out as too long; document 1 was left out whole."""
     sentences = word_view([(0, 0, 2), (0, 3, 1), (2, 0, 1)], dropped=[(0, 2), (1, 0)])
-    assert spans_of_scheme(sentences, "sliding", None, 1) == [
-        SentenceSpan(0, 0, 1, (0, 1)),
-        SentenceSpan(0, 0, 2, (1, 1)),
-        SentenceSpan(0, 3, 1, (3, 1)),
-        SentenceSpan(2, 0, 1, (0, 1)),
-    ]
-    assert spans_of_scheme(sentences, "current", None, 2, 0) == [
-        SentenceSpan(0, 0, 1, (0, 1)),
-        SentenceSpan(0, 1, 1, (1, 1)),
-        SentenceSpan(0, 3, 1, (3, 1)),
-        SentenceSpan(2, 0, 1, (0, 1)),
-    ]
-    whole = spans_of_scheme(sentences, "greedy", 100)
-    assert whole == [
-        SentenceSpan(0, 0, 2, (0, 2)),
-        SentenceSpan(0, 3, 1, (3, 1)),
-        SentenceSpan(2, 0, 1, (0, 1)),
-    ]
-    numbers = [
-        number
-        for place in whole
-        for number in (place.document, place.first_sentence, *place.current)
-    ]
-    assert all(type(number) is int for number in numbers)  # what a file of translations can hold
+    alone = [[0, 3, 1, 3, 1], [2, 0, 1, 0, 1]]
+    found = spans_of_scheme(sentences, "sliding", None, 1)
+    assert found == [[0, 0, 1, 0, 1], [0, 0, 2, 1, 1], *alone]
+    found = spans_of_scheme(sentences, "current", None, 2, 0)
+    assert found == [[0, 0, 1, 0, 1], [0, 1, 1, 1, 1], *alone]
+    assert spans_of_scheme(sentences, "greedy", 100) == [[0, 0, 2, 0, 2], *alone]
     made = build_instances(
         InstanceScheme("sliding", None, 1), np.zeros(0, int), np.zeros(0, int), []
     )
-    assert regrouped_spans(sentences, made) == []
+    assert sentence_spans(sentences, made).shape == (0, 5)

@@ -2,51 +2,38 @@
 
 from argparse import Namespace
 
-import numpy as np
 import pytest
 
 from gtransformer.errors import UserError
 from gtransformer.search.sequential import SequentialGenerator
-from tests.core.plugin.loaded import setup
+from tests.core.plugin.loaded import setup, spans_of
 from tests.support import tiny_model
 
 SLIDING = {"instances": "sliding", "context_sentences": 2}
 
 
 @pytest.mark.parametrize(
-    ("options", "documents", "nothing_dearer_than"),
+    ("options", "documents"),
     [
-        ({"strategy": "sliding", "window_tokens": 60}, 3, 60),
-        ({"strategy": "sequential", "window_tokens": 60}, 3, 60),
-        ({"strategy": "sequential", **SLIDING}, 3, 150),
-        ({"strategy": "sequential"}, 14, None),
-        ({"strategy": "sequential", "instances": "disjoint", "context_sentences": 2}, 8, None),
+        ({"strategy": "sliding", "window_tokens": 60}, 3),
+        ({"strategy": "sequential", "window_tokens": 60}, 3),
+        ({"strategy": "sequential", **SLIDING}, 3),
+        ({"strategy": "sequential"}, 14),
+        ({"strategy": "sequential", "instances": "disjoint", "context_sentences": 2}, 8),
     ],
 )
-def test_documents(options, documents, nothing_dearer_than):
-    """Whole documents where the strategy goes through them; in a batch they cost what they take at
-    a time.
-    """
+def test_documents(options, documents):
+    """Whole documents where the strategy goes through them."""
     task = setup(**options)
     task.load_dataset("test")
     dataset = task.dataset("test")
     assert len(dataset) == documents
-    spans = dataset.spans()
-    assert sum((place.current or (0, place.sentences))[1] for place in spans) == 22
-    if nothing_dearer_than is None:
-        assert dataset.costs is None
-    else:
-        assert (
-            dataset.costs.max() <= nothing_dearer_than and (dataset.costs < dataset.src_sizes).all()
-        )
-        (batch,) = dataset.batch_by_size(np.arange(3), int(dataset.costs.sum()))
-        assert len(batch) == 3
-    indices = dataset.ordered_indices(1)
-    most = (
-        100_000 if nothing_dearer_than is None else 1
-    )  # of whole documents the windows are checked when they come
-    kept = task.filter_indices_by_size(indices, dataset, (most, most))
-    assert (kept == indices).all()
+    spans = spans_of(dataset)
+    assert sum(place.current[1] for place in spans) == 22
+    # Of whole documents the windows are checked when they come.
+    most = 1 if documents == 3 else 100_000
+    indices = dataset.ordered_indices()
+    assert (task.filter_indices_by_size(indices, dataset, (most, most)) == indices).all()
 
 
 def test_the_generator(dictionary):

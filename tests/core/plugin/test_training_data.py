@@ -1,15 +1,14 @@
-"""What is trained on: several corpora together, and what is left out as too long."""
+"""What is trained on: several corpora together."""
 
 from __future__ import annotations
 
-import logging
 import pickle
 import shutil
 
 import pytest
 
 from gtransformer.errors import UserError
-from tests.core.plugin.loaded import LEN48, documents, load
+from tests.core.plugin.loaded import LEN48, load
 
 LEN90 = LEN48.parent / "len90"
 SINGLE = {"instances": "disjoint", "context_sentences": 0}
@@ -53,31 +52,3 @@ def test_other_words_are_refused(tmp_path):
             task.load_dataset("train", epoch=2)
     dictionary.unlink()
     load(more_training_data=str(other))
-
-
-@pytest.mark.parametrize("before", [0, 2])
-@pytest.mark.parametrize("most", [20, 1000])
-def test_what_is_too_long_is_left_out_of_training(caplog, before, most):
-    """Current source, current target and context each, spelled out; other splits are whole."""
-    options = {"instances": "current", "context_sentences": before, "doc_mode": "full"}
-    sides = [documents("train", lang) for lang in ("en", "de")]
-    expected = []
-    for document, number in sides[0]:
-        first = number
-        while (
-            first > number - before and (document, first - 1) in sides[0]
-        ):  # one sentence is missing
-            first -= 1
-        read = [sides[0][document, other] for other in range(first, number + 1)]
-        *context, current = ([word for word in sentence if word != "</s>"] for sentence in read)
-        counts = sum(map(len, context)), len(current), len(sides[1][document, number]) - 1
-        if max(counts) <= most:
-            expected.append([word for sentence in read for word in ("<s>", *sentence)])
-    with caplog.at_level(logging.INFO, logger="gtransformer.plugin"):
-        task, dataset = load(max_pair_tokens=most, **options)
-    assert [
-        [task.src_dict[token] for token in source] for source, _ in examples(dataset)
-    ] == expected
-    assert f"{len(sides[0]) - len(expected)} of {len(sides[0])} instances left out" in caplog.text
-    assert bool(expected) and (len(expected) < len(sides[0])) == (most < 1000)
-    assert len(load("test", max_pair_tokens=1, **options)[1]) == len(documents("test", "en"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 from omegaconf import OmegaConf
 
 from gtransformer.plugin.finetuning import add_hours_of_start
@@ -18,17 +17,15 @@ from gtransformer.plugin.finetuning import add_hours_of_start
         ("restore_file", True, 0.75),
     ],
 )
-def test_hours_are_those_of_this_training(tmp_path, named, reset, hours):
+def test_hours_are_those_of_this_training(named, reset, hours):
     """fairseq goes on counting from those of the model that training starts from."""
-    start = tmp_path / "a.pt"
-    torch.save({"model": {}, "extra_state": {"previous_training_time": 900.0}}, start)
     saved = {
         "restore_file": "checkpoint_last.pt",
         "continue_once": None,
         "finetune_from_model": None,
     }
     saved["reset_optimizer"] = reset
-    cfg = {"optimization": {"stop_time_hours": 0.5}, "checkpoint": saved | {named: str(start)}}
+    cfg = {"optimization": {"stop_time_hours": 0.5}, "checkpoint": saved | {named: "a.pt"}}
     whole = OmegaConf.create(cfg)
-    add_hours_of_start(whole)
+    add_hours_of_start(whole, {"extra_state": {"previous_training_time": 900.0}})
     assert whole.optimization.stop_time_hours == pytest.approx(hours)

@@ -48,10 +48,7 @@ def built(tmp_path_factory):
     return build(tmp_path_factory.mktemp("built"), *CURRENT, "--doc-mode=full")
 
 
-MANY = (
-    "the model translates one sentence, .*; give --instances current --context-sentences K, .* "
-    "no target context"
-)
+MANY = "the model translates one sentence, .*; give --instances current --context-sentences K"
 
 
 @pytest.mark.parametrize("kind", [("stored",), ("sliding", 2), ("current", 2, 2)])
@@ -82,7 +79,7 @@ def test_instances_that_fit(built, kind, most):
     [
         (
             [*CURRENT, "--freeze-sentence-parameters"],
-            "parameters that are not trained would stay random: there is no model to start from",
+            "there is no model to start from",
         ),
         (
             [*CURRENT, "--freeze-sentence-parameters", "--finetune-from-model=nowhere.pt"],

@@ -2,97 +2,96 @@
 workers.
 """
 
+from __future__ import annotations
+
 import random
-import types
 
 import pytest
-from fairseq.data import Dictionary
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
 from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer
 
-from gtransformer.plugin.options import Options
-from gtransformer.plugin.validation import (
-    BleuValidation,
-    bleu_counts,
-    current_alone,
-    detokeniser,
-    generator_options,
-    log_bleu,
-)
-from tests.support import task_config
+from gtransformer.plugin.scores import DocumentDictionary
+from gtransformer.plugin.validation import sentence_bleu
+from tests.support import tiny_task
+
+WORDS = "der die das Haus Hund Tag ist war gut , . !".split()
 
 
-def random_texts(draw, documents):
-    vocabulary = "der die das Haus Hund Tag ist war gut , . !".split()
-    references, hypotheses = [], []
-    for _ in range(documents):
-        reference = [
-            " ".join(draw.choices(vocabulary, k=draw.randint(4, 12)))
-            for _ in range(draw.randint(1, 6))
-        ]
+def task_of(words: list[str], **options):
+    """A task whose dictionary has these words."""
+    dictionary = DocumentDictionary()
+    for word in words:
+        dictionary.add_symbol(word)
+    return tiny_task(dictionary, langs="en,de,fr,zh", **options)
+
+
+def bleu(task, hypotheses: list[str], references: list[str]):
+    """BLEU of a batch of instances ``<s> a </s> <s> b </s>``."""
+    words = task.target_dictionary
+    sides = [
+        [words.encode_line(text, append_eos=False, add_if_not_exist=False) for text in texts]
+        for texts in (hypotheses, references)
+    ]
+    targets = torch.nn.utils.rnn.pad_sequence(sides[1], True, words.pad())
+    return sentence_bleu(task, [[{"tokens": tokens}] for tokens in sides[0]], targets)
+
+
+def instance(sentences: list[str]) -> str:
+    return " ".join(f"<s> {sentence} </s>" for sentence in sentences)
+
+
+@pytest.mark.parametrize("tokenised", [True, False])
+def test_counts_add_up_to_sacrebleu(tokenised):
+    draw = random.Random(1)
+    references = [
+        [" ".join(draw.choices(WORDS, k=draw.randint(4, 12))) for _ in range(draw.randint(1, 6))]
+        for _ in range(12)
+    ]
+    hypotheses = []
+    for sentences in references:
         noisy = [
-            " ".join(w if draw.random() < 0.8 else draw.choice(vocabulary) for w in r.split())
-            for r in reference
+            [word if draw.random() < 0.8 else draw.choice(WORDS) for word in line.split()]
+            for line in sentences
         ]
-        references.append(reference)
-        hypotheses.append(noisy)
-    return hypotheses, references
-
-
-@pytest.mark.parametrize("tokenize", ["13a", "none"])
-def test_counts_add_up_to_sacrebleu(tokenize):
-    hypotheses, references = random_texts(random.Random(1), 12)
-    cuts = [(0, 5), (5, 6), (6, 12)]
-    logs = [bleu_counts(hypotheses[a:b], references[a:b], tokenize) for a, b in cuts]
+        hypotheses.append([" ".join(words) for words in noisy])
+    task, logs = task_of(WORDS, eval_bleu=True, eval_tokenized_bleu=tokenised), []
+    for first, last in ((0, 5), (5, 6), (6, 12)):
+        texts = (list(map(instance, side[first:last])) for side in (hypotheses, references))
+        score = bleu(task, *texts)
+        counts = {f"_bleu_counts_{place}": count for place, count in enumerate(score.counts)}
+        counts |= {f"_bleu_totals_{place}": count for place, count in enumerate(score.totals)}
+        lengths = {"_bleu_sys_len": score.sys_len, "_bleu_ref_len": score.ref_len}
+        loss = {"loss": 1.0, "nll_loss": 1.0, "ntokens": 1, "nsentences": 1, "sample_size": 1}
+        logs.append(counts | lengths | loss)
+    criterion = LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
     with metrics.aggregate() as found:
-        log_bleu(logs[:2])
-        log_bleu([{}, *logs[2:]])  # a worker without a batch
-    metric = BLEU(tokenize=tokenize, force=True)
-    flat = [sentence for document in hypotheses for sentence in document]
-    flat_references = [sentence for document in references for sentence in document]
-    s_bleu = metric.corpus_score(flat, [flat_references]).score
-    d_bleu = metric.corpus_score(
-        [" ".join(d) for d in hypotheses], [[" ".join(d) for d in references]]
-    ).score
-    values = found.get_smoothed_values()
-    assert 20 < s_bleu < 95
-    assert values["s_bleu"] == pytest.approx(s_bleu, abs=0.006)
-    assert values["d_bleu"] == pytest.approx(d_bleu, abs=0.006)
-    assert values["bleu"] == values["s_bleu"]
-    with metrics.aggregate() as found:
-        log_bleu([{}])
-    assert "s_bleu" not in found.get_smoothed_values()
+        task.reduce_metrics(logs[:2], criterion)
+        task.reduce_metrics(logs[2:], criterion)
+    metric = BLEU(tokenize="none" if tokenised else "13a", force=True)
+    flat = [[line for sentences in side for line in sentences] for side in (hypotheses, references)]
+    expected = metric.corpus_score(flat[0], [flat[1]]).score
+    assert 20 < expected < 95
+    assert found.get_smoothed_values()["bleu"] == pytest.approx(expected, abs=0.006)
 
 
-def test_translations_without_a_word_score_zero():
+def test_translations_without_a_word_are_counted():
     """A metric that is not logged ends the training."""
-    with metrics.aggregate() as found:
-        log_bleu([bleu_counts([[""]], [["der Hund ."]], "none")])
-    values = found.get_smoothed_values()
-    assert values["s_bleu"] == values["d_bleu"] == values["bleu"] == 0
-
-
-def test_options_of_the_generator():
-    assert (
-        vars(generator_options(None))
-        == vars(generator_options("{}"))
-        == {"max_len_a": 1.2, "max_len_b": 10}
-    )
-    assert vars(generator_options('{"beam": 2, "max_len_b": 3}')) == {
-        "max_len_a": 1.2,
-        "max_len_b": 3,
-        "beam": 2,
-    }
+    score = bleu(task_of(WORDS), ["<s> </s>"], ["<s> der Hund . </s>"])
+    assert max(score.totals) == 1 and score.counts == [0] * 4
 
 
 def test_sentences_are_detokenised():
     """--eval-bleu-detok, in the languages of the task."""
     text = "so , it &apos;s l' arbre !"
-    assert detokeniser(task_config())(text) == text
     for lang in ("en", "fr"):
-        found = detokeniser(task_config(eval_bleu_detok="moses", target_lang=lang))(text)
-        assert found == MosesDetokenizer(lang).detokenize(text.split()) != text
+        task = task_of(text.split(), eval_bleu_detok="moses", target_lang=lang)
+        plain = MosesDetokenizer(lang).detokenize(text.split())
+        expected = BLEU().corpus_score([plain], [[plain]])
+        score = bleu(task, [instance([text])], [instance([text])])
+        assert plain != text and score.totals == expected.totals
 
 
 @pytest.mark.parametrize(
@@ -101,52 +100,36 @@ def test_sentences_are_detokenised():
         (["a", "x"], [("a", "a"), ("x", "x y z")]),
         (["a"], [("a", "a"), ("", "x y z")]),
         (["x y z"], [("x y z", "a"), ("", "x y z")]),
-        ([], [("", "a"), ("", "x y z")]),
         (["a", "x", "y", "z"], [("a", "a"), ("x y z", "x y z")]),
     ],
 )
 def test_sentences_are_aligned_by_order(hypothesis, pairs):
     """Missing ones are empty, surplus ones join the last."""
-    found = bleu_counts([hypothesis], [["a", "x y z"]], "none")
-    apart = bleu_counts([[hyp] for hyp, _ in pairs], [[ref] for _, ref in pairs], "none")
-    assert {key: found[key] for key in found if "s_bleu" in key} == {
-        key: apart[key] for key in apart if "s_bleu" in key
-    }
+    task = task_of("a x y z".split(), eval_tokenized_bleu=True)
+    score = bleu(task, [instance(hypothesis)], [instance(["a", "x y z"])])
+    hypotheses, references = zip(*pairs, strict=True)
+    expected = BLEU(tokenize="none", force=True).corpus_score(hypotheses, [references])
+    assert (score.counts, score.totals) == (expected.counts, expected.totals)
 
 
-@pytest.mark.parametrize(
-    ("hypothesis", "current"),
-    [
-        (["a", "b"], "b"),
-        (["b"], "b"),
-        ([], ""),
-        (["a", "a", "b"], "b"),
-        (["a", "a", "a", "a", "b"], "b"),
-    ],
-)
-def test_context_is_left_out(hypothesis, current):
-    """A sentence that is current alone has all that was written."""
-    assert current_alone(hypothesis, ["x", "y"]) == ([current], ["y"])
-    assert current_alone(hypothesis, ["y"]) == ([" ".join(hypothesis)], ["y"])
+@pytest.mark.parametrize("before", [["c d"], ["c", "c"]])
+def test_context_is_left_out(before):
+    """Of instances with context the last sentence counts alone."""
+    context = {"instances": "sliding", "context_sentences": 1}
+    task = task_of("a b c d".split(), eval_tokenized_bleu=True, **context)
+    score = bleu(task, [instance([*before, "a b"])], [instance(["d d", "a b"])])
+    assert (score.counts[:2], score.totals[:2], score.ref_len) == ([2, 1], [2, 1], 2)
+
+
+def test_unknown_words_are_no_match():
+    score = bleu(task_of(["a", "b"], eval_tokenized_bleu=True), ["a x b </s>"], ["a y b </s>"])
+    assert score.counts[0] == 2
 
 
 def test_a_language_without_spaces_is_not_counted_by_words():
     """One wrong word of a sentence leaves n-grams that are right."""
-    dictionary = Dictionary()
-    target, other = (
-        dictionary.encode_line(f"<s> {line} </s>", append_eos=False, add_if_not_exist=True)
-        for line in ("今天 天气 很好 ， 我们 去 公园 。", "今天 天气 不好 ， 我们 去 公园 。")
-    )
-    generator = types.SimpleNamespace(
-        generate=lambda models, sample, prefix_tokens: [[{"tokens": other}]]
-    )
-    options = Options(task_config(target_lang="zh", eval_bleu_detok="space"))
-    counts = BleuValidation(generator, dictionary, {dictionary.pad()}, options).counts(
-        {"target": target[None]}, None
-    )
-    texts = [
-        "".join(line.split())
-        for line in ("今天 天气 不好 ， 我们 去 公园 。", "今天 天气 很好 ， 我们 去 公园 。")
-    ]
-    expected = BLEU(tokenize="zh").corpus_score(texts[:1], [texts[1:]])
-    assert [counts[f"_s_bleu_{place}"] for place in range(2, 6)] == expected.counts
+    texts = "今天 天气 不好 ， 我们 去 公园 。", "今天 天气 很好 ， 我们 去 公园 。"
+    task = task_of(" ".join(texts).split(), target_lang="zh")
+    score = bleu(task, [instance(texts[:1])], [instance(texts[1:])])
+    plain = ["".join(text.split()) for text in texts]
+    assert score.counts == BLEU(tokenize="zh").corpus_score(plain[:1], [plain[1:]]).counts

@@ -9,7 +9,7 @@ import json
 import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from gtransformer.plugin.load_model import sentence_encoder
+from gtransformer.evaluation.sentence_scores import sentence_encoder
 from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.tokenisers import Moses, learn_truecaser
 

@@ -54,7 +54,7 @@ def one_of_each_kind() -> list[str]:
     found: dict[tuple, str] = {}
     for name in sorted(recipe_names()):
         recipe = load_recipe(name)
-        task, train = recipe.sections["task"], recipe.sections["train"]
+        task, train = recipe.options("task"), recipe.options("train")
         special = {option: train[option] for option in sorted(SPECIAL & train.keys())}
         system = str(train.get("arch")).rpartition("_")[0]
         if "bert-checkpoint" not in train:
@@ -114,9 +114,9 @@ def test_changes_from_the_command_line():
     recipe = load_recipe(
         "base", ["train.max-update=10", "train.patience=", "task.doc-mode=full", "devices=1"]
     )
-    train = recipe.sections["train"]
+    train = recipe.options("train")
     assert train["max-update"] == 10 and "patience" not in train
-    assert recipe.sections["task"]["doc-mode"] == "full" and recipe.devices == 1
+    assert recipe.options("task")["doc-mode"] == "full" and recipe.devices == 1
 
 
 def write(directory: Path, name: str, text: str) -> str:
@@ -131,7 +131,7 @@ def test_own_recipe_on_top_of_another(tmp_path: Path):
         write(tmp_path, "more", "based-on: mine\ntrain:\n  lr: 2e-4\n  fp16: null\n")
     )
     assert recipe.name == "more"
-    train = recipe.sections["train"]
+    train = recipe.options("train")
     assert (train["lr"], train["warmup-updates"], train["dropout"]) == ("2e-4", 7, 0.3)
     assert "fp16" not in train
 
@@ -158,7 +158,7 @@ def test_an_option_that_one_stage_goes_without():
 
 def test_a_start_that_is_taken_away():
     """``--set pretrained-from=``: from random weights."""
-    assert load_recipe("docflat/d").pretrained_from == "docflat/sentences"
+    assert load_recipe("docflat/d").pretrained_from == str(find_recipe("docflat/sentences"))
     assert load_recipe("docflat/d", ["pretrained-from="]).pretrained_from is None
 
 
@@ -166,9 +166,8 @@ def test_other_recipes_are_beside_the_one_that_names_them(tmp_path):
     (tmp_path / "mine.yaml").write_text("based-on: docflat/d\n", encoding="utf-8")
     (tmp_path / "demo.yaml").write_text("based-on: cpu_tiny\n", encoding="utf-8")
     (tmp_path / "more.yaml").write_text("based-on: mine\nprepared-from: demo\n", encoding="utf-8")
-    assert load_recipe(str(tmp_path / "mine.yaml")).pretrained_from == "docflat/sentences"
+    sentences = str(find_recipe("docflat/sentences"))
+    assert load_recipe(str(tmp_path / "mine.yaml")).pretrained_from == sentences
     more = load_recipe(str(tmp_path / "more.yaml"))
-    assert (more.pretrained_from, more.prepared_from) == (
-        "docflat/sentences",
-        str(tmp_path / "demo.yaml"),
-    )
+    assert more.pretrained_from == sentences
+    assert more.prepared_from == str(tmp_path / "demo.yaml")

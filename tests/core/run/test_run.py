@@ -15,7 +15,6 @@ import pytest
 from gtransformer.cli.run import main
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
-from gtransformer.run.before import before_training
 from gtransformer.run.commands import device_options, to_arguments
 from gtransformer.run.recipe import load_recipe, recipe_names
 from gtransformer.run.stage import run_logged, run_stage
@@ -87,12 +86,15 @@ def test_what_a_recipe_needs_of_others_comes_first(capsys, runs):
 
 def test_the_first_pass_is_the_models_start(capsys, runs):
     found = commands(capsys, "docflat/d", "ted", "--gpus", 1)
-    start = runs / "docflat" / "sentences" / "ted" / "checkpoints" / "checkpoint_best.pt"
-    assert option(found[-2], "--first-pass") == str(start)
+    start = runs / "docflat" / "sentences" / "ted"
+    first, second = found[-3:-1]
+    assert option(first, "--path") == str(start / "checkpoints" / "checkpoint_best.pt")
+    assert option(first, "--gen-output") == str(start / "test")
+    assert option(second, "--first-pass") == str(start / "test.jsonl")
     assert option(found[-2], "--path") == str(
         runs / "docflat" / "d" / "ted" / "checkpoints" / "average.pt"
     )
-    assert found[-3][:2] == ["gtransformer", "average"]
+    assert found[-4][:2] == ["gtransformer", "average"]
 
 
 def test_paths_of_ones_own(capsys, tmp_path):
@@ -116,7 +118,6 @@ def test_one_update_that_changes_nothing_saves_the_start(name, capsys):
         "0",
         "1",
     ) and "--warmup-init-lr" not in before
-    assert before_training({"lr": 1, "dropout": 0.1})["dropout"] == 0.1
 
 
 def test_an_update_has_as_many_batches_on_any_number_of_devices():
@@ -165,12 +166,7 @@ def test_a_stage_is_run_once(tmp_path, capfdbinary):
     read.write_text("one")
     assert run_stage("train", command, tmp_path / "run", [read], again=False)
     record = read_json(tmp_path / "run" / "train.json")
-    assert (
-        record["done"]
-        and record["command"] == command
-        and record["versions"]["torch"]
-        and record["seconds"] >= 0
-    )
+    assert record["done"] and record["command"] == command and record["seconds"] >= 0
     log = tmp_path / "run" / "train.log"
     assert (
         "loss 1\n" in log.read_text()
@@ -181,8 +177,9 @@ def test_a_stage_is_run_once(tmp_path, capfdbinary):
     with pytest.raises(UserError, match=r"other settings .*--faster.*--again"):
         run_stage("train", [*command, "--faster"], tmp_path / "run", [read], again=False)
     assert run_stage("train", [*command, "--faster"], tmp_path / "run", [read], again=True)
-    read.write_text("two")
-    with pytest.raises(UserError, match=r"other settings .*input"):
+    later = time.time() + 10
+    os.utime(read, (later, later))
+    with pytest.raises(UserError, match="other settings or inputs"):
         run_stage("train", [*command, "--faster"], tmp_path / "run", [read], again=False)
 
 
@@ -213,7 +210,7 @@ def test_an_interruption_ends_the_program(tmp_path):
     )
 
     def interrupt() -> None:
-        while "\nfirst" not in (log.read_text() if log.exists() else ""):
+        while "first" not in (log.read_text() if log.exists() else ""):
             time.sleep(0.05)
         os.kill(os.getpid(), 2)
 
@@ -230,13 +227,13 @@ def test_an_interruption_ends_the_program(tmp_path):
     ("arguments", "words"),
     [
         (["bsae", "RAW"], "unknown recipe 'bsae'"),
-        (["base", "nowhere", "prepare"], "nowhere: no such directory"),
-        (["base", "RAW", "train"], "manifest.json: no such file"),
-        (["base", "RAW", "score"], "test.jsonl: no such file"),
+        (["base", "nowhere", "prepare"], "prepare stopped with exit status 1"),
+        (["base", "RAW", "train"], "manifest.json"),
+        (["base", "RAW", "score"], "test.jsonl"),
         (["base", "RAW", "--set", "trian.lr=1"], "trian"),
         (["base", "RAW", "--set", "train.lr"], "SECTION.OPTION=VALUE"),
         (["base", "RAW", "--sentence-model", "x"], "recipe 'base' starts from none"),
-        (["few_documents", "RAW", "--sentence-model", "x"], "no directory of a converted model"),
+        (["few_documents", "RAW", "--sentence-model", "x"], "x/manifest.json: no such file"),
     ],
 )
 def test_mistakes(arguments, words, tmp_path, capsys):

@@ -112,13 +112,13 @@ def test_a_run_becomes_a_directory_that_needs_nothing_else(parts, saved_model, f
 
 def test_mistakes_leave_nothing_behind(parts, capsys):
     run, output = parts / "run", parts / "model"
-    assert "--checkpoint" in failure(capsys, parts / "prepared", output)
-    assert "--prepared" in failure(capsys, run, output, "--prepared", run)
+    assert "checkpoint_best.pt" in failure(capsys, parts / "prepared", output)
+    assert "manifest.json" in failure(capsys, run, output, "--prepared", run)
     assert "exists already" in failure(capsys, run, parts / "prepared")
     dictionary = parts / "prepared" / "bin" / "dict.de.txt"
     words = dictionary.read_text()
     dictionary.write_text("surplus 1\n" + words)
-    assert "name the corpus that it was trained on" in failure(capsys, run, output)
+    assert "cannot be loaded" in failure(capsys, run, output)
     dictionary.write_text(words)
     manifest = parts / "prepared" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"de"', '"fr"'))
@@ -231,7 +231,7 @@ def test_models_that_read_other_sentences_are_refused(parts, monkeypatch, capsys
     make_checkpoint(
         parts / "prepared", parts / "run" / "checkpoints" / "checkpoint_best.pt", *options.split()
     )
-    assert "reads other sentences beside those" in failure(capsys, parts / "run", parts / "model")
+    assert "reads other sentences than those" in failure(capsys, parts / "run", parts / "model")
     assert not (parts / "model").exists()
 
 

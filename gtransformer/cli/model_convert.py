@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> None:
 
     pair = args.source_lang, args.target_lang
     origin = provenance("model convert", argv)
-    normalise = {None: None, "yes": True, "no": False}[args.normalise_punctuation]
+    normalise = {"yes": True, "no": False}.get(args.normalise_punctuation)
     manifest = convert(args.source, args.output, *pair, vars(args), origin, args.vocab, normalise)
     print(
         f"{args.output}: {pair[0]} to {pair[1]}, from {manifest['converted_from']}, "

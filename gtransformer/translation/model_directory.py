@@ -163,7 +163,9 @@ class ModelDirectory:
         path = Path(path)
         manifest = read_json(path / MANIFEST) if (path / MANIFEST).is_file() else {}
         if manifest.get("kind") != MODEL_KIND:
-            raise UserError(f"{path}: no model directory; make one with gtransformer export")
+            raise UserError(
+                f"{path}: no model directory; make one with gtransformer export or model convert"
+            )
         return cls(path=path, search=SearchOptions(**manifest["search"]), **manifest["settings"])
 
     @cached_property

@@ -33,7 +33,6 @@ PIECES, FAST = "sentencepiece.bpe.model", "tokenizer.json"
 TOKENISERS = ("M2M100Tokenizer", "NllbTokenizer", "MBart50Tokenizer")
 # Added words that no text is split into.
 SYMBOL = re.compile(r"</?s>|<pad>|<unk>|<mask>|__\w+__|[a-z]{2,3}_[A-Za-z]{2,4}|>>.+<<")
-MOVED = {".self_attn.": ".self_attn_local.", ".encoder_attn.": ".encoder_attn_local."}
 
 PiecesOf = Callable[[Path], list[str]]
 
@@ -63,9 +62,20 @@ def read_hugging_face(
     structure = read_structure(folder, config, kind)
     make = _marian_vocabularies if kind == MARIAN else _many_languages
     source, target = make(folder, config, (source_lang, target_lang), pieces_of)
-    model, report = transformers.AutoModelForSeq2SeqLM.from_pretrained(
-        folder, output_loading_info=True
-    )
+    forced = (_if_there(folder / "generation_config.json") | given).get("forced_bos_token_id")
+    if target.prefix and forced and target.words[forced] != target.prefix:
+        raise UserError(
+            f"{folder}: made for another target language (forced_bos_token_id {forced}); give that "
+            "with -t, or remove the entry from config.json and generation_config.json"
+        )
+    load = transformers.AutoModelForSeq2SeqLM.from_pretrained
+    try:
+        model, report = load(folder, output_loading_info=True)
+    except Exception as error:  # the library raises what its parsers raise
+        raise UserError(
+            f"{folder}: its parameters cannot be read ({str(error).splitlines()[0]}); give a "
+            "folder with model.safetensors or pytorch_model.bin"
+        ) from None
     different = {name for found in report.values() for name in found}
     if different:  # transformers only warns, and draws what is missing at random
         raise UserError(
@@ -95,13 +105,10 @@ def read_hugging_face(
         "share_decoder_input_output_embed": output is None and not one_table,
         "output_bias": bias is not None,
     }
-    layers = {}
-    for name, value in own.state_dict().items():
-        computed = "embed_positions" in name and kind != MBART
-        if not computed and "embed_tokens" not in name and not name.startswith("shared."):
-            for theirs, ours in MOVED.items():
-                name = name.replace(theirs, ours)
-            layers[name] = value
+    no_layer = "shared|embed_tokens" if kind == MBART else "shared|embed_tokens|embed_positions"
+    layers = {
+        name: value for name, value in own.state_dict().items() if not re.search(no_layer, name)
+    }
     tables, first = (encoder, decoder, output), 1 if kind == MARIAN else 0
     named = f"Hugging Face {kind}"
     return SentenceModel(
@@ -157,8 +164,7 @@ def _marian_vocabularies(
     """
     from transformers import MarianTokenizer
 
-    for name in ("source.spm", "target.spm"):
-        pieces_of(folder / name)
+    _check_files(folder, "source.spm", "target.spm", "vocab.json")
     tokeniser = MarianTokenizer.from_pretrained(folder)
     if (tokeniser.source_lang, tokeniser.target_lang) == pair[::-1]:
         raise UserError(f"{folder}: translates from {pair[1]} to {pair[0]}; swap -s and -t")
@@ -166,13 +172,10 @@ def _marian_vocabularies(
     target_rows = {word: row for row, word in tokeniser.decoder.items()}
     sides = []
     for rows, name in ((tokeniser.encoder, "source.spm"), (target_rows, "target.spm")):
-        words = _in_order(added | rows)
-        special = {"start": config.decoder_start_token_id}
-        special |= {
-            key: words.index(word)
-            for key, word in (("pad", "<pad>"), ("eos", "</s>"), ("unk", "<unk>"))
-        }
-        sides.append(ModelVocabulary(words, special, folder / name))
+        rows = added | rows
+        special = {"pad": rows["<pad>"], "eos": rows["</s>"], "unk": rows["<unk>"]}
+        special["start"] = config.decoder_start_token_id
+        sides.append(ModelVocabulary(_in_order(rows), special, folder / name))
     source, target = sides
     if source.words != target.words:  # the start is a row of the target's; no source has it
         source.special["start"] = source.special["pad"]
@@ -196,19 +199,16 @@ def _many_languages(
     words = _in_order(rows)
     tokens = {word.strip("_"): word for word in added if SYMBOL.fullmatch(word) and word[0] != "<"}
     tokens |= {lang: lang for lang in pair if lang in added}
-    found = []
-    for option, lang in (("--source-lang", pair[0]), ("--target-lang", pair[1])):
+    for option, lang in zip(("--source-lang", "--target-lang"), pair, strict=True):
         if lang not in tokens:
-            known = ", ".join(sorted(tokens)[:10])
+            known = ", ".join(sorted(tokens, key=lambda code: (code[:2] != lang[:2], code))[:10])
             raise UserError(f"{option} {lang}: {folder} does not know it; give one of {known}, ...")
-        found.append(ModelVocabulary([], dict(start=0, pad=1, eos=2, unk=3), pieces, tokens[lang]))
     _check_added(folder, added, tokens.values())
     others = {word for lang, word in tokens.items() if lang not in pair}  # no text has them
-    for side in found:
-        side.words = [
-            UNUSED.format(row) if word in others else word for row, word in enumerate(words)
-        ]
-    return found[0], found[1]
+    words = [UNUSED.format(row) if word in others else word for row, word in enumerate(words)]
+    special = {"start": 0, "pad": 1, "eos": 2, "unk": 3}
+    source, target = (ModelVocabulary([*words], special, pieces, tokens[lang]) for lang in pair)
+    return source, target
 
 
 def _tokeniser(
@@ -227,7 +227,7 @@ def _tokeniser(
         # A tokeniser with another vocabulary is saved beside SentencePiece's old model.
         same = pieces.is_file() and {*rows} - added == {*pieces_of(pieces)[3:]}
         return rows, added, pieces if same else folder / FAST
-    words = [*BEFORE, *pieces_of(pieces)[3:]]  # the pieces begin with <unk>, <s> and </s>
+    _check_files(folder, PIECES)
     is_nllb = config.model_type == M2M and not (folder / "vocab.json").is_file()
     if not is_nllb or "added_tokens_decoder" in settings:
         from transformers import AutoTokenizer
@@ -242,12 +242,23 @@ def _tokeniser(
     # Until 4.33 NLLB's languages had no rows in files, and later versions give them other rows.
     from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES
 
+    words = [*BEFORE, *pieces_of(pieces)[3:]]  # the pieces begin with <unk>, <s> and </s>
     with_rows = _if_there(folder / "added_tokens.json")
     listed = _if_there(folder / "special_tokens_map.json").get("additional_special_tokens", [])
     known = {*FAIRSEQ_LANGUAGE_CODES, *with_rows}
     languages = [*FAIRSEQ_LANGUAGE_CODES, *(word for word in listed if word not in known)]
     rows = {word: row for row, word in enumerate([*words, *languages, "<mask>"])} | with_rows
     return rows, {*languages, *with_rows}, pieces
+
+
+def _check_files(folder: Path, *names: str) -> None:
+    """Raise UserError if a file of the tokeniser is missing."""
+    for name in names:
+        if not (folder / name).is_file():
+            raise UserError(
+                f"{folder}: has no {name}; copy the tokeniser's files from the model that it was "
+                "trained from"
+            )
 
 
 def _in_order(rows: Mapping[str, int]) -> list[str]:

@@ -8,8 +8,8 @@ models/transformer.h, rnn/cells.h, common/binary.cpp).
 from __future__ import annotations
 
 import math
+import os
 import re
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from gtransformer.models.from_sentence_model.sentence_model import (
 
 CONFIG = "special:model.yml"
 FLOAT32, INTGEMM8 = 0x404, 0x4101  # types in the binary format
-VERSION = 1
+ZIP, BINARY = b"PK\3\4", b"\1" + bytes(7)  # what files begin with
 EOS, UNK = "</s>", "<unk>"
 FIRST_WORD = 2  # that is predicted, of a dictionary: Marian has neither <s> nor <pad>
 EPSILON = 1e-6  # of Marian's layer norms
@@ -47,8 +47,28 @@ CHOICES = {
     "input-types": ([],),
     "transformer-depth-scaling-output": (False,),
 }
-# Attention blocks by their names here, and in Marian.
-ATTENTION = {"self_attn_local": "self", "encoder_attn_local": "context"}
+NUMBERED = (".yml", ".yaml", ".json")  # vocabularies that number their words
+# Signs that YAML does not allow, or takes for ends of lines; Marian's vocabularies have them.
+SIGNS = *range(9), *range(14, 32), *range(127, 160), 0x2028, 0x2029
+HIDDEN = {sign: 0xF0000 + sign for sign in SIGNS}
+
+
+# Names of Marian's, and parts of them, in the order in which they are replaced by ours.
+RENAMED = {
+    r"_top_ln": ".layer_norm_ln",
+    r"\.rnn_W$": ".self_attn.input_proj.weight",
+    r"\.rnn_([Wb])f$": r".self_attn.forget_proj.\1",
+    r"\.rnn(_ffn)?_ln": ".self_attn_layer_norm_ln",
+    r"\.ffn_ffn_ln": ".final_layer_norm_ln",
+    r"\.ffn_([Wb])(\d)$": r".fc\2.\1",
+    r"\.context_": ".encoder_attn_",
+    r"\.self_(?!attn)": ".self_attn_",
+    r"_attn_Wo_ln": "_attn_layer_norm_ln",
+    r"_attn_([Wb])o$": r"_attn.out_proj.\1",
+    r"_attn_([Wb])([qkv])$": r"_attn.\2_proj.\1",
+    r"\.W$|_ln_scale(_pre)?$": ".weight",
+    r"\.b$|_ln_bias(_pre)?$": ".bias",
+}
 
 
 def find_marian(path: Path) -> Path:
@@ -56,14 +76,19 @@ def find_marian(path: Path) -> Path:
 
     Raises UserError if there is none, or several.
     """
-    found = [path] if path.is_file() else sorted([*path.glob("*.npz"), *path.glob("model*.bin")])
-    if len(found) != 1:
-        raise UserError(
-            f"{path}: holds neither config.json, as a model of Hugging Face does, nor one model of "
-            "Marian (*.npz, "
-            f"model*.bin), but {len(found)}; give the folder or file of a sentence model"
-        )
-    return found[0]
+    if path.is_file():
+        return path
+    models = [*path.glob("*.npz"), *path.glob("*model*.bin")]
+    found = [file for file in models if not file.name.endswith(".optimizer.npz")]
+    if len(found) == 1:
+        return found[0]
+    for pattern in ("*/config.json", "*/*/config.json"):  # a Trainer's folder, the hub's cache
+        found += [file.parent for file in path.glob(pattern)]
+    names = ", ".join(sorted(str(file.relative_to(path)) for file in found))
+    raise UserError(
+        f"{path}: holds neither config.json, as a model of Hugging Face does, nor one model of "
+        f"Marian (.npz, .bin); give one of these in it: {names or 'none'}"
+    )
 
 
 def read_marian(
@@ -75,36 +100,32 @@ def read_marian(
     """Read a model file and its vocabulary; arguments and errors as of ``read_sentence_model``."""
     parameters, config = read_file(path)
     structure = read_structure(path, config)
-    names = Names(parameters, biases=not config.get("transformer-no-bias"))
-    layers = names.layers(structure)
-    shared, both_inputs = config.get("tied-embeddings-all"), config.get("tied-embeddings-src")
-    encoder = names.take("Wemb" if "Wemb" in parameters else "encoder_Wemb")
-    decoder = encoder if "Wemb" in parameters else names.take("decoder_Wemb")
-    output = None
-    if not (shared or config.get("tied-embeddings")):
-        straight = "decoder_ff_logit_out_Wt"
-        output = (
-            names.take(straight)
-            if straight in parameters
-            else names.take("decoder_ff_logit_out_W").t()
-        )
-    bias = None if config.get("output-omit-bias") else names.take("decoder_ff_logit_out_b")[0]
-    if names.left:
-        raise UserError(
-            f"{path}: has a parameter {min(names.left)} that no layer of this package has"
-        )
+
+    def table(*names: str) -> Tensor | None:
+        given = [parameters.pop(name) for name in names if name in parameters]
+        return torch.from_numpy(given[0]) if given else None
+
+    encoder = table("Wemb", "encoder_Wemb")
+    decoder = table("decoder_Wemb")
+    decoder = encoder if decoder is None else decoder
+    output, bias = table("decoder_ff_logit_out_Wt"), table("decoder_ff_logit_out_b")
+    if "decoder_ff_logit_out_W" in parameters:
+        output = table("decoder_ff_logit_out_W").t()
+    shared = decoder is encoder
     structure |= {
-        "share_all_embeddings": bool(shared),
-        "share_decoder_input_output_embed": bool(not shared and output is None),
+        "share_all_embeddings": shared and output is None,
+        "share_decoder_input_output_embed": not shared and output is None,
         "output_bias": bias is not None,
     }
+    layers = layers_of(parameters, bool(config.get("transformer-no-bias")))
     sides = read_vocabularies(
         path, pieces_of, vocabulary, (len(encoder), len(decoder)), target_lang
     )
-    if (shared or both_inputs) and sides[0].words != sides[1].words:
+    if shared and sides[0].words != sides[1].words:
         raise UserError(
             f"{path}: shares its embeddings, but its two vocabularies differ; give one with --vocab"
         )
+    bias = None if bias is None else bias[0]
     return SentenceModel(
         "Marian", structure, layers, *sides, (encoder, decoder, output), bias, FIRST_WORD, path.name
     )
@@ -112,73 +133,62 @@ def read_marian(
 
 def read_file(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return the parameters, float32, and the configuration of a model file, told apart by
-    content.
+    content. Raises UserError for other files.
     """
     with open(path, "rb") as stream:
-        begin = stream.read(4)
-    parameters, text = _read_npz(path) if begin == b"PK\x03\x04" else _read_binary(path)
-    return parameters, yaml.safe_load(text.rstrip(b"\0").decode())
+        begin = stream.read(len(BINARY))
+    arrays: Mapping[str, np.ndarray] = {}
+    if begin.startswith(ZIP):
+        arrays = np.load(path, allow_pickle=False)
+    elif begin == BINARY:
+        arrays = _read_binary(path)
+    if CONFIG not in arrays:
+        raise UserError(
+            f"{path}: no model of Marian, which has a configuration in it; give a model's .npz or "
+            ".bin file (a checkpoint of fairseq is not converted: docs/train.md)"
+        )
+    config = yaml.safe_load(arrays[CONFIG].tobytes().rstrip(b"\0").decode())
+    names = [name for name in arrays if not name.startswith("special:")]
+    return {name: arrays[name].astype(np.float32) for name in names}, config
 
 
-def _read_npz(path: Path) -> tuple[dict[str, np.ndarray], bytes]:
-    with np.load(path, allow_pickle=False) as arrays:
-        text = arrays[CONFIG].tobytes()
-        found = {
-            name: arrays[name].astype(np.float32)
-            for name in arrays.files
-            if not name.startswith("special:")
-        }
-    return found, text
-
-
-def _read_binary(path: Path) -> tuple[dict[str, np.ndarray], bytes]:
+def _read_binary(path: Path) -> dict[str, np.ndarray]:
     """Read the binary format: a head for each item, all names, all shapes, then all data
     (common/binary.cpp).
 
     int8 matrices are dequantised: value = q / multiplier. They are stored transposed, but for
     embeddings.
     """
-    data = memoryview(path.read_bytes())
-    at = 0
+    found = {}
+    with open(path, "rb") as stream:
 
-    def part(length: int) -> memoryview:
-        nonlocal at
-        at += length
-        return data[at - length : at]
+        def numbers(count: int, kind: str = "<u8") -> list[int]:
+            return np.frombuffer(stream.read(count * np.dtype(kind).itemsize), kind).tolist()
 
-    def take(form: str) -> tuple:
-        return struct.unpack(form, part(struct.calcsize(form)))
-
-    version, count = take("<QQ")
-    if version != VERSION:
-        raise UserError(f"{path}: no model of Marian; give its .npz or .bin file")
-    heads = [take("<4Q") for _ in range(count)]
-    names = [bytes(part(length)).rstrip(b"\0").decode() for length, *_ in heads]
-    shapes = [take(f"<{rank}i") for _, _, rank, _ in heads]
-    part(*take("<Q"))  # padding
-    found, text = {}, b""
-    for name, shape, (_, kind, _, size) in zip(names, shapes, heads, strict=True):
-        item, length = part(size), math.prod(shape)
-        if name == CONFIG:
-            text = bytes(item)
-        elif name.startswith("special:") or name.endswith("QuantMultA"):
-            continue
-        elif kind == FLOAT32:
-            found[name] = np.frombuffer(item, np.float32, length).reshape(shape).copy()
-        elif kind == INTGEMM8 and not name.endswith("_Wt"):
-            (multiplier,) = struct.unpack_from("<f", item, length)
-            values = np.frombuffer(item, np.int8, length).astype(np.float32) / np.float32(
-                multiplier
-            )
-            found[name] = (
-                values.reshape(shape) if name.endswith("Wemb") else values.reshape(shape[::-1]).T
-            )
-        else:  # such as an output layer of its own in int8, whose layout we have not seen
-            raise UserError(
-                f"{path}: parameter {name} is of type {kind:#x}, which cannot be read; give "
-                "another model"
-            )
-    return found, text
+        _, count = numbers(2)
+        heads = [numbers(4) for _ in range(count)]
+        names = [stream.read(length).rstrip(b"\0").decode() for length, *_ in heads]
+        shapes = [numbers(rank, "<i4") for _, _, rank, _ in heads]
+        stream.seek(*numbers(1), os.SEEK_CUR)  # padding
+        for name, shape, (_, kind, _, size) in zip(names, shapes, heads, strict=True):
+            item, length = stream.read(size), math.prod(shape)
+            if name == CONFIG:
+                found[name] = np.frombuffer(item, np.int8)
+            elif name.startswith("special:") or name.endswith("QuantMultA"):
+                continue
+            elif kind == FLOAT32:
+                found[name] = np.frombuffer(item, np.float32, length).reshape(shape)
+            elif kind == INTGEMM8 and not name.endswith("_Wt"):
+                multiplier = np.frombuffer(item, np.float32, 1, length)
+                values = np.frombuffer(item, np.int8, length) / multiplier
+                embeddings = name.endswith("Wemb")
+                found[name] = values.reshape(shape) if embeddings else values.reshape(shape[::-1]).T
+            else:  # such as an output layer of its own in int8, whose layout we have not seen
+                raise UserError(
+                    f"{path}: parameter {name} is of type {kind:#x}, which cannot be read; give "
+                    "another model"
+                )
+    return found
 
 
 def read_structure(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,21 +210,18 @@ def read_structure(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         listed = ", ".join(f"{name} {value}" for name, value in found.items())
         raise UserError(f"{path}: {listed}: no layer of this package has this; give another model")
     ffn = config["transformer-dim-ffn"]
-    sizes = {
-        "embed_dim": config["dim-emb"],
-        "attention_heads": config["transformer-heads"],
-        "normalize_before": LAYOUTS[layout],
-    }
-    return {
-        **{
-            f"{side}_{name}": value
-            for side in ("encoder", "decoder")
-            for name, value in sizes.items()
-        },
-        "encoder_layers": config["enc-depth"],
-        "decoder_layers": config["dec-depth"],
-        "encoder_ffn_embed_dim": ffn,
-        "decoder_ffn_embed_dim": config.get("transformer-decoder-dim-ffn") or ffn,
+    structure: dict[str, Any] = {}
+    for side in ("encoder", "decoder"):
+        structure |= {
+            f"{side}_embed_dim": config["dim-emb"],
+            f"{side}_attention_heads": config["transformer-heads"],
+            f"{side}_normalize_before": LAYOUTS[layout],
+            f"{side}_layers": config[f"{side[:3]}-depth"],
+            f"{side}_ffn_embed_dim": ffn,
+        }
+    if config.get("transformer-decoder-dim-ffn"):
+        structure["decoder_ffn_embed_dim"] = config["transformer-decoder-dim-ffn"]
+    return structure | {
         "activation_fn": values["transformer-ffn-activation"],
         "decoder_unit": "ssru" if unit == "rnn" else "attention",
         "layer_norm_eps": EPSILON,
@@ -225,79 +232,23 @@ def read_structure(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-class Names:
-    """Parameters by Marian's names, each taken once. What multiplies from the right there is
-    transposed here.
+def layers_of(parameters: Mapping[str, np.ndarray], no_bias: bool) -> dict[str, Tensor]:
+    """Return the parameters of layers by this package's names.
 
-    ``biases``: layers have them; of a model without (transformer-no-bias), those that are not there
-    are zero.
+    ``no_bias`` (transformer-no-bias): biases that are not there are zero.
     """
-
-    def __init__(self, parameters: Mapping[str, np.ndarray], biases: bool = True):
-        self.left, self.biases = dict(parameters), biases
-
-    def take(self, name: str) -> Tensor:
-        """Return a parameter as it is."""
-        return torch.from_numpy(np.ascontiguousarray(self.left.pop(name)))
-
-    def linear(self, ours: str, weight: str, bias: str | None) -> dict[str, Tensor]:
-        """Return a linear layer."""
-        found = {f"{ours}.weight": self.take(weight).t().contiguous()}
-        if bias is not None:
-            found[f"{ours}.bias"] = self._bias(bias, len(found[f"{ours}.weight"]))
-        return found
-
-    def _bias(self, name: str, size: int) -> Tensor:
-        return self.take(name)[0] if self.biases or name in self.left else torch.zeros(size)
-
-    def norm(self, ours: str, theirs: str, before: bool = False) -> dict[str, Tensor]:
-        """Return a layer norm; that of a block's input has another name."""
-        end = "_pre" if before else ""
-        scale = self.take(f"{theirs}_ln_scale{end}")[0]
-        return {
-            f"{ours}.weight": scale,
-            f"{ours}.bias": self._bias(f"{theirs}_ln_bias{end}", len(scale)),
-        }
-
-    def layers(self, structure: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return the parameters of all layers by this package's names."""
-        found: dict[str, Tensor] = {}
-        before = structure["encoder_normalize_before"]
-        for side in ("encoder", "decoder"):
-            for number in range(structure[f"{side}_layers"]):
-                ours, theirs = f"{side}.layers.{number}", f"{side}_l{number + 1}"
-                for name, block in ATTENTION.items():
-                    if block == "context" and side == "encoder":
-                        continue
-                    norm = f"{ours}.{name.removesuffix('_local')}_layer_norm"
-                    if (
-                        block == "self"
-                        and side == "decoder"
-                        and structure["decoder_unit"] == "ssru"
-                    ):
-                        unit = f"{theirs}_rnn"
-                        found |= self.linear(f"{ours}.{name}.input_proj", f"{unit}_W", None)
-                        found |= self.linear(
-                            f"{ours}.{name}.forget_proj", f"{unit}_Wf", f"{unit}_bf"
-                        )
-                        found |= self.norm(norm, unit if before else f"{unit}_ffn", before)
-                        continue
-                    unit = f"{theirs}_{block}"
-                    for part, letter in zip(
-                        ("q_proj", "k_proj", "v_proj", "out_proj"), "qkvo", strict=True
-                    ):
-                        found |= self.linear(
-                            f"{ours}.{name}.{part}", f"{unit}_W{letter}", f"{unit}_b{letter}"
-                        )
-                    found |= self.norm(norm, f"{unit}_Wo", before)
-                for part in "12":
-                    found |= self.linear(
-                        f"{ours}.fc{part}", f"{theirs}_ffn_W{part}", f"{theirs}_ffn_b{part}"
-                    )
-                found |= self.norm(f"{ours}.final_layer_norm", f"{theirs}_ffn_ffn", before)
-            if before:
-                found |= self.norm(f"{side}.layer_norm", f"{side}_top")
-        return found
+    found = {}
+    for theirs, values in parameters.items():
+        name = re.sub(r"_l(\d+)_", lambda number: f".layers.{int(number[1]) - 1}.", theirs)
+        for pattern, ours in RENAMED.items():
+            name = re.sub(pattern, ours, name)
+        # What multiplies from the right there is transposed here; vectors are rows there.
+        value = values.T if re.search(r"_W[a-z\d]?$", theirs) else values[0]
+        found[name] = torch.from_numpy(np.ascontiguousarray(value))
+        bias = name.replace(".weight", ".bias")
+        if no_bias and ".input_proj." not in name:
+            found.setdefault(bias, torch.zeros(len(found[name])))
+    return found
 
 
 def read_vocabularies(
@@ -309,7 +260,7 @@ def read_vocabularies(
 ) -> tuple[ModelVocabulary, ModelVocabulary]:
     """Return the vocabularies of both sides, from given files or from the model's folder.
 
-    A ``.spm`` file numbers its pieces itself. A ``.yml`` file numbers words; ``source.spm`` and
+    A ``.spm`` file numbers its pieces itself. Other files number words; ``source.spm`` and
     ``target.spm`` split text.
     """
     files = [Path(one) for one in given] or _find_vocabularies(path)
@@ -324,7 +275,7 @@ def read_vocabularies(
             words, pieces = pieces_of(file), file
         else:
             pieces = file.parent / f"{side}.spm"
-            words = _read_yaml_words(file)
+            words = _read_words(file)
         if len(words) != rows[number]:
             raise UserError(
                 f"{file}: {len(words)} words, but the model has {rows[number]}; give the "
@@ -347,7 +298,7 @@ def target_token(path: Path, words: Sequence[str], target_lang: str) -> str | No
     token = f">>{target_lang}<<"
     if not tokens or token in tokens:
         return token if tokens else None
-    known = ", ".join(one[2:-2] for one in tokens[:20]) + (", ..." if len(tokens) > 20 else "")
+    known = ", ".join(word[2:-2] for word in tokens)
     raise UserError(
         f"{path}: does not translate into '{target_lang}'; give one of {known} with --target-lang"
     )
@@ -358,7 +309,11 @@ def _find_vocabularies(path: Path) -> list[Path]:
 
     Raises UserError where their names do not tell source from target.
     """
-    found = sorted(path.parent.glob("*vocab*.yml")) or sorted(path.parent.glob("*vocab*.spm"))
+    files = sorted(path.parent.glob("*vocab*"))
+    for suffixes in (NUMBERED, (".spm",), (".vocab",)):
+        found = [file for file in files if file.suffix in suffixes]
+        if found:
+            break
     names = " ".join(file.name for file in found)  # in the alphabet src precedes trg and tgt
     if len(found) == 2 and not re.search(r"(src|source).* .*(trg|tgt|target)", names):
         raise UserError(
@@ -367,13 +322,13 @@ def _find_vocabularies(path: Path) -> list[Path]:
     return found
 
 
-def _read_yaml_words(file: Path) -> list[str]:
-    """Return the words of a YAML vocabulary, ``word: number`` a line, in the order of the
-    numbers.
-    """
+def _read_words(file: Path) -> list[str]:
+    """Return the words of a vocabulary in YAML or JSON, ``word: number``, or with a word a line."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix not in NUMBERED:
+        return [line.split("\t")[0] for line in text.removesuffix("\n").split("\n")]
     # As texts, since words may look like numbers or dates. It is also faster.
-    content = yaml.load(
-        file.read_text(encoding="utf-8"), Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-    )
-    words = {int(number): word for word, number in content.items()}
-    return [words[number] for number in range(len(words))]
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    rows = yaml.load(text.translate(HIDDEN), Loader=loader)
+    shown = {hidden: sign for sign, hidden in HIDDEN.items()}
+    return [word.translate(shown) for word in sorted(rows, key=lambda word: int(rows[word]))]

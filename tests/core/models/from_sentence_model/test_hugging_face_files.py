@@ -36,6 +36,12 @@ def retokenised(folder: Path, **values) -> None:
     write_json(path, (json.loads(path.read_text()) if path.is_file() else {}) | values)
 
 
+def emptied(folder: Path) -> Path:
+    shutil.rmtree(folder)
+    folder.mkdir()
+    return folder
+
+
 FAULTS = {
     "adapter": ("m2m", lambda f: write_json(f / "adapter_config.json", {}), "a LoRA adapter"),
     "CTranslate2": ("m2m", lambda f: write_json(f / "shared_vocabulary.json", []), "CTranslate2"),
@@ -43,6 +49,42 @@ FAULTS = {
         "m2m",
         lambda f: changed(f, quantization_config={"load_in_8bit": True}),
         "quantised",
+    ),
+    "a pointer": (
+        "m2m",
+        lambda f: (f / "model.safetensors").write_text("version https://git-lfs.github.com/spec/"),
+        "model.safetensors: not yet fetched; run git lfs pull",
+    ),
+    "no parameters": (
+        "m2m",
+        lambda f: (f / "model.safetensors").rename(f / "tf_model.h5"),
+        "its parameters cannot be read (Error no file named model.safetensors",
+    ),
+    "no tokeniser": (
+        "marian",
+        lambda f: (f / "source.spm").unlink(),
+        "has no source.spm; copy the tokeniser's files",
+    ),
+    "no pieces": ("nllb", lambda f: (f / "sentencepiece.bpe.model").unlink(), "has no sentencep"),
+    "added words": (
+        "m2m",
+        lambda f: write_json(f / "added_tokens.json", {"<tag>": 163}),
+        "words were added to its tokeniser (<tag>)",
+    ),
+    "another target": (
+        "m2m",
+        lambda f: changed(f, forced_bos_token_id=64),
+        "made for another target language (forced_bos_token_id 64)",
+    ),
+    "a Trainer's folder": (
+        "m2m",
+        lambda f: shutil.move(shutil.copytree(f, f.parent / "copy"), emptied(f) / "checkpoint-5"),
+        "give one of these in it: checkpoint-5",
+    ),
+    "name of the hub": (
+        "m2m",
+        shutil.rmtree,
+        "no such file or folder; fetch a model of Hugging Face with hf download",
     ),
     "another kind": ("m2m", lambda f: changed(f, model_type="t5"), "a model of type 't5'"),
     "another start": (
@@ -104,7 +146,7 @@ def test_what_cannot_be_converted(fault: str, whole, tmp_path: Path, capsys):
     ("kind", "pair", "message"),
     [
         ("m2m", ("en", "xx"), "--target-lang xx: "),
-        ("nllb", ("en", "deu_Latn"), "--source-lang en: "),
+        ("nllb", ("en", "deu_Latn"), "does not know it; give one of eng_Latn, ace_Arab"),
         ("marian", ("en", "fra"), "does not translate into 'fra'; give one of deu, nld"),
     ],
 )

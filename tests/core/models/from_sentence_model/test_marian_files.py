@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 
 import numpy as np
 import pytest
+import torch
 
 from gtransformer.cli.model_convert import main as model_convert
+from gtransformer.models.from_sentence_model.marian import read_vocabularies
 from gtransformer.preprocess.tokenisers import SentencePieces
+from gtransformer.translation.convert import convert
 from tests.commands import only_error
 from tests.core import marian_numpy as marian
 from tests.core.models.from_sentence_model.marian_models import (
@@ -62,13 +67,13 @@ def sides_by_language(path):
 WRONG = [
     (other_vocabulary, {}, "vocab.ende.spm: 30 words, but the model has 46"),
     (no_vocabulary, {}, "--vocab"),
-    (second_model, {}, "but 2"),
+    (second_model, {}, "in it: model.npz, model2.bin"),
     (sides_by_language, {"embeddings": "none"}, "Name both"),
     (changed(right_left=True), {}, "right-left"),
     (changed(transformer_decoder_autoreg="rnn"), {}, "rnn.*gru"),
     (changed(transformer_preprocess="d", transformer_postprocess="an"), {}, "preprocess"),
-    (changed(dec_depth=1), {}, "decoder_l2_"),
-    (changed({"decoder_l1_extra": np.zeros((2, 2))}), {}, "decoder_l1_extra"),
+    (changed(dec_depth=1), {}, r"its decoder\.layers\.1\."),
+    (changed({"decoder_l1_extra": np.zeros((2, 2))}), {}, r"its decoder\.layers\.0\.extra is"),
     (
         lambda path: None,
         {"form": "int8", "embeddings": "none"},
@@ -85,6 +90,71 @@ def test_one_sentence_and_nothing_left(tmp_path, capsys, damage, options, words)
     message = only_error(capsys.readouterr().err)
     assert re.search(words, message), message
     assert [one.name for one in tmp_path.iterdir()] == ["given"]
+
+
+def test_a_folder_of_marians_training(tmp_path, capsys):
+    """The optimizer's file is no model; of several models one is to be named."""
+    path = save(tmp_path / "given").path
+    np.savez(f"{path}.optimizer.npz", adam=np.zeros(2))
+    line = ["-s", "en", "-t", "de"]
+    assert model_convert([str(path.parent), str(tmp_path / "one"), *line]) == 0
+    shutil.copy(path, f"{path}.best-bleu.npz")
+    assert model_convert([str(path.parent), str(tmp_path / "two"), *line]) == 1
+    said = only_error(capsys.readouterr().err)
+    assert said.endswith("give one of these in it: model.npz, model.npz.best-bleu.npz")
+
+
+OTHERS = {
+    "a checkpoint of fairseq": ("model.pt", lambda path: torch.save({"model": {}}, path)),
+    "a legacy checkpoint": ("old.pt", lambda path: path.write_bytes(b"\x80\x02\x8a\n")),
+    "an optimizer": ("model.optimizer.npz", lambda path: np.savez(path, adam=np.zeros(2))),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_files_of_others(tmp_path, capsys, other):
+    name, write = OTHERS[other]
+    write(tmp_path / name)
+    line = [str(tmp_path / name), str(tmp_path / "out"), "-s", "en", "-t", "de"]
+    assert model_convert(line) == 1
+    assert "no model of Marian, which has a configuration" in only_error(capsys.readouterr().err)
+
+
+def test_packed_files(tmp_path, capsys):
+    """As Firefox's models are fetched."""
+    path = save(tmp_path / "given", "int8").path
+    path.rename(f"{path}.gz")
+    line = [str(path.parent), str(tmp_path / "out"), "-s", "en", "-t", "de"]
+    assert model_convert(line) == 1
+    assert "model.bin.gz: a packed model; unpack" in only_error(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("form", [".json", ".vocab"])
+def test_vocabularies_in_other_forms(tmp_path, form):
+    """JSON as of Nematus, or a word a line: the same model."""
+    saved = save(tmp_path / "given", numbered=True, embeddings="none")
+    folder, pair = saved.path.parent, ("en", "de")
+    convert(saved.path, tmp_path / "yml", *pair, SEARCH, {})
+    for side, words in (("src", saved.source), ("trg", saved.target)):
+        (folder / f"{side}.vocab.yml").unlink()
+        text = json.dumps({word: row for row, word in enumerate(words)})
+        if form == ".vocab":
+            text = "".join(f"{word}\n" for word in words)
+        (folder / f"{side}.vocab").with_suffix(form).write_text(text, encoding="utf-8")
+        if form == ".json":
+            (folder / f"{side}.json").rename(folder / f"{side}.vocab.json")
+    convert(saved.path, tmp_path / "other", *pair, SEARCH, {})
+    for name in ("dict.en.txt", "dict.de.txt", "model.safetensors"):
+        assert (tmp_path / "yml" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
+
+
+def test_signs_that_yaml_does_not_allow(tmp_path):
+    """Marian writes them as they are, PyYAML refuses them or takes them for ends of lines."""
+    words = ["</s>", "<unk>", "a\x92", "\x85", "b\u2028c", "\x7f", "\u2581é😀", "\ufeff"]
+    lines = "".join(f'"{word}": {row}\n' for row, word in enumerate(words))
+    (tmp_path / "vocab.yml").write_bytes(lines.encode())
+    found = read_vocabularies(tmp_path / "model.npz", list, (), (len(words), len(words)), "de")
+    assert [side.words for side in found] == [words, words]
 
 
 def test_vocabularies_that_are_named(tmp_path):

@@ -5,6 +5,7 @@ pieces and log probabilities.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -22,7 +23,7 @@ from gtransformer.preprocess.tokenisers import SentencePieces
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.convert import convert, unknown_signs
 from tests.bert import skip_without_transformers
-from tests.saved_by_transformers.make import NAMES, make
+from tests.saved_by_transformers.make import NAMES, make, train_pieces
 from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
@@ -120,6 +121,20 @@ def test_a_typed_target_language(folders: Path, tmp_path: Path, capsys):
     assert model.chain.encode(["a >>nld<< house"])[0].count("nl") == 0
     with pytest.raises(UserError, match="asks for >>nld<<.*converted for >>deu<<"):
         model.translate(["Anna saw it", ">>nld<< Anna saw it"])
+
+
+def test_tokenizer_json_beside_an_old_sentencepiece_model(folders: Path, tmp_path: Path, capsys):
+    """A tokeniser whose vocabulary was changed leaves the old model there; if it has the same
+    pieces, it splits.
+    """
+    shutil.copytree(folders / "nllb_fast", tmp_path / "nllb_fast")
+    shutil.copy(folders / "nllb_fast.json", tmp_path)
+    pieces = tmp_path / "nllb_fast" / "sentencepiece.bpe.model"
+    for kind, name in (("bpe", "sentencepiece.model"), ("unigram", "tokenizer.json")):
+        train_pieces(pieces, "en de", kind)
+        converted(tmp_path, "nllb_fast", tmp_path / kind, capsys)
+        found = {path.name for path in (tmp_path / kind).iterdir()}
+        assert found & {"sentencepiece.model", "tokenizer.json"} == {name}
 
 
 WITHOUT_TRANSFORMERS = """

@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from gtransformer.modules.kernels import Linear, PackedLinear
 from gtransformer.modules.positions import SentenceNumbers
@@ -128,9 +129,13 @@ class MultiheadAttention(nn.Module):
 
     def project(self, x: Tensor, memory: Tensor, tags: np.ndarray, memory_tags: np.ndarray):
         """Return queries (Nq, heads, dim) of x, and keys and values (Nk, heads, dim) of memory."""
-        if self.joint is None or memory is not x:
+        if memory is x and self.joint is not None:
+            together = self.joint(x).chunk(3, dim=1)
+        elif memory is x and torch.compiler.is_compiling():
+            together = products(x, self.q_proj, self.k_proj, self.v_proj)
+        else:
             return self.project_queries(x, tags), *self.keys_and_values(memory, memory_tags)
-        q, k, v = (one.unflatten(1, (self.heads, -1)) for one in self.joint(x).chunk(3, dim=1))
+        q, k, v = (one.unflatten(1, (self.heads, -1)) for one in together)
         if self.query_numbers is not None:
             q = q + self._embedded(self.query_numbers, tags, q)
             k = k + self._embedded(self.key_numbers, tags, k)
@@ -145,8 +150,8 @@ class MultiheadAttention(nn.Module):
 
     def keys_and_values(self, memory: Tensor, tags: np.ndarray) -> tuple[Tensor, Tensor]:
         """Project memory (Nk, memory_channels) -> two of (Nk, heads, dim); ``tags`` (Nk,) int64."""
-        k = self.k_proj(memory).view(-1, self.heads, self.dim)
-        v = self.v_proj(memory).view(-1, self.heads, self.dim)
+        sides = products(memory, self.k_proj, self.v_proj)
+        k, v = (one.view(-1, self.heads, self.dim) for one in sides)
         return k if self.key_numbers is None else k + self._embedded(self.key_numbers, tags, k), v
 
     def _embedded(self, numbers: SentenceNumbers, tags: np.ndarray, like: Tensor) -> Tensor:
@@ -157,6 +162,15 @@ class MultiheadAttention(nn.Module):
             on_device(one, like.device) for one in np.unique(tags, return_inverse=True)
         )
         return numbers(distinct, like.dtype).to(like.dtype).index_select(0, inverse).view_as(like)
+
+
+def products(x: Tensor, *layers: Linear) -> tuple[Tensor, ...]:
+    """Apply linear layers to the same input; in a compiled graph by one product of them all."""
+    if not torch.compiler.is_compiling():
+        return tuple(layer(x) for layer in layers)
+    weight = torch.cat([layer.weight for layer in layers])
+    bias = torch.cat([layer.bias for layer in layers])
+    return functional.linear(x, weight, bias).chunk(len(layers), dim=1)
 
 
 class Gate(nn.Sequential):

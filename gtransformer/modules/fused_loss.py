@@ -81,9 +81,8 @@ class _FusedCrossEntropy(torch.autograd.Function):
         grad_weight = torch.zeros_like(weight, dtype=exact) if want_weight else None
         loss = torch.zeros((), dtype=exact, device=features.device)
         nll = torch.zeros_like(loss)
-        rows = max(
-            FEWEST_ROWS, CHUNK_ELEMENTS * (LARGER_ON_GPU if features.is_cuda else 1) // vocabulary
-        )
+        large = features.is_cuda or torch.compiler.is_compiling()
+        rows = max(FEWEST_ROWS, CHUNK_ELEMENTS * (LARGER_ON_GPU if large else 1) // vocabulary)
         for start in range(0, len(features), rows):
             h, target = features[start : start + rows], targets[start : start + rows].unsqueeze(1)
             grad = product(h, weight).to(summed)
@@ -141,8 +140,11 @@ def _turn_into_gradient(
         normaliser = normaliser.log_().add_(largest)
         nlls.append(normaliser - at_target)
         totals.append(vocabulary * normaliser - total)
-        x.sub_(spread)
-        x.scatter_add_(1, words, torch.full_like(normaliser, -peak))
+        if torch.compiler.is_compiling():  # a comparison is fused with the rest, a scatter is not
+            x = x - spread - peak * words.eq(torch.arange(vocabulary, device=x.device))
+        else:
+            x.sub_(spread)
+            x.scatter_add_(1, words, torch.full_like(normaliser, -peak))
         part.copy_(x)  # x itself, if the types are equal
     nll, total = torch.cat(nlls), torch.cat(totals)
     if count is not None:

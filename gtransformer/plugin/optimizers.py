@@ -20,7 +20,7 @@ from collections.abc import Callable
 import torch
 from fairseq.optim import register_optimizer
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
-from torch import nn
+from torch import Tensor, nn
 
 from gtransformer.errors import UserError
 
@@ -39,6 +39,8 @@ class FusedAdam(FairseqAdam):
     Parameters in half precision (``--memory-efficient-fp16``) keep fairseq's own, whose state is in
     float32.
     """
+
+    _norm: tuple | None = None  # of the update before, and the event of its copy
 
     def __init__(self, cfg: FairseqAdamConfig, params):
         params = list(params)
@@ -59,6 +61,24 @@ class FusedAdam(FairseqAdam):
     def supports_flat_params(self) -> bool:
         """True: every parameter is updated element by element."""
         return True
+
+    def multiply_grads(self, c) -> None:
+        """Multiply all gradients by a number, in few kernels."""
+        torch._foreach_mul_([p.grad for p in self.params if p.grad is not None], c)
+
+    def norm_before(self, norm: Tensor) -> Tensor:
+        """Return the gradients' norm of the update before, on the host; the first one is its own.
+
+        Reading ``norm``, this update's, would make the host wait for the GPU at every update. If it
+        is not finite, the device skips the update, and the next one sees the norm.
+        """
+        self._optimizer.found_inf = (~norm.isfinite()).float()
+        copied = torch.cuda.current_stream().record_event if norm.is_cuda else lambda: None
+        now = norm.to("cpu", non_blocking=True), copied()
+        (before, event), self._norm = self._norm or now, now
+        if event is not None:
+            event.synchronize()
+        return before
 
 
 class FusedAdamW(torch.optim.AdamW):

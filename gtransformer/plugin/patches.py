@@ -34,6 +34,8 @@ from omegaconf.nodes import AnyNode, BooleanNode, FloatNode, IntegerNode, String
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from gtransformer.plugin.optimizers import FusedAdam
+
 try:
     from numpy._core.multiarray import _reconstruct, scalar
 except ImportError:  # numpy 1.x
@@ -50,6 +52,9 @@ def patch() -> None:
     _wrap(options, "parse_args_and_arch", _parse_arguments)
     _wrap(distributed, "call_main", _call_main)
     _wrap(fairseq_utils, "clip_grad_norm_", _clip_foreach)
+    _wrap(fairseq_utils, "move_to_cuda", _move_pinned)
+    _wrap(trainer.Trainer, "clip_grad_norm", _look_back)
+    _wrap(trainer.Trainer, "_reduce_and_log_stats", _log_unread)
     _wrap(iterators.BufferedIterator, "_create_consumer", _create_stoppable)
     # After gradients that are not finite: its hooks want outputs that are tensors, and raise
     # StopIteration.
@@ -170,6 +175,38 @@ def _clip_foreach(clip, params, max_norm, aggregate_norm_fn=None) -> Tensor:
     if max_norm > 0:
         torch._foreach_mul_(grads, (float(max_norm) / (norm + 1e-6)).clamp_(max=1))
     return norm
+
+
+def _look_back(clip, self, max_norm) -> Tensor:
+    """Let the trainer, which reads the norm at every update, read that of the update before.
+
+    Its reading of the last norm makes the host wait for the GPU. Mixed precision with a loss scale
+    needs the norm at once.
+    """
+    norm = clip(self, max_norm)
+    later = norm.is_cuda and isinstance(self.optimizer, FusedAdam)
+    return self.optimizer.norm_before(norm) if later else norm
+
+
+def _log_unread(log, self, *arguments) -> dict:
+    """Log an update without reading the values, which nobody looks at before they are printed.
+
+    fairseq reads all of them at every update, except on TPUs; on a GPU the host waits for each.
+    """
+    on_tpu, self.tpu = self.tpu, True
+    try:
+        return log(self, *arguments)
+    finally:
+        self.tpu = on_tpu
+
+
+def _move_pinned(move, sample, device=None) -> dict:
+    """Copy batches to a GPU from pinned memory: from other memory the host waits for the copy."""
+
+    def pinned(tensor: Tensor) -> Tensor:
+        return tensor if tensor.is_cuda else tensor.pin_memory()
+
+    return move(fairseq_utils.apply_to_sample(pinned, sample), device)
 
 
 _readers: WeakSet[iterators.BackgroundConsumer] = WeakSet()  # threads that read batches ahead

@@ -22,6 +22,7 @@ from gtransformer.modules.fused_loss import fused_cross_entropy
 from gtransformer.modules.positions import SinusoidalPositions
 from gtransformer.modules.segments import SegmentPattern, Segments
 
+BACKEND = "inductor"  # what generates code from a graph
 KINDS = {BySentence: SENTENCES, ByDocument: DOCUMENTS}
 
 
@@ -75,13 +76,17 @@ def _compiled(mode: str | None, backend: str) -> Callable:
 
 
 def compiled_loss(
-    model: nn.Module, batch: dict, smoothing: float, mode: str | None = None, backend="inductor"
+    model: nn.Module,
+    batch: dict,
+    smoothing: float,
+    mode: str | None = None,
+    backend: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return what ``packed_loss`` does, by a graph that is compiled for the first batch."""
     for side, name in ((model.encoder, "source"), (model.decoder, "target")):
         if isinstance(side.embed_positions, SinusoidalPositions):  # a graph cannot let it grow
             side.embed_positions.grow(max(batch[name]["longest"].values()))
-    return _compiled(mode, backend)(model, batch, smoothing)
+    return _compiled(mode, backend or BACKEND)(model, batch, smoothing)
 
 
 def why_not_compiled(model: nn.Module) -> str | None:

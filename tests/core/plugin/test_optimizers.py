@@ -184,3 +184,24 @@ def test_under_fairseqs_half_precision(wrapper, dtype):
     # Roundings to half precision may fall to either side.
     assert_alike(results[FUSED], results["adam"], 1e-2)
     assert any(one.any() for one in moved(parameters))
+
+
+def test_an_update_that_is_not_finite_is_skipped_and_seen_by_the_next():
+    """The norm that the host reads is that of the update before; the device needs no host."""
+    optimiser, parameters = make(FUSED)
+    steady, others = make(FUSED)
+    read = []
+    for scale in (1.0, float("inf"), 2.0):
+        for one, own in ((optimiser, parameters), (steady, others)):
+            one.zero_grad()
+            one.backward(sum(p.square().sum() for p in own))
+        optimiser.multiply_grads(scale)
+        norm = optimiser.clip_grad_norm(0.0)
+        read.append(float(optimiser.norm_before(norm)))
+        optimiser.step()
+        if scale != float("inf"):
+            steady.multiply_grads(scale)
+            steady.step()
+        for found, expected in zip(parameters, others, strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert read[0] == read[1] and read[2] == float("inf")

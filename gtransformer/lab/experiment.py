@@ -281,18 +281,17 @@ class Experiment:
         return {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
 
     def _watch(self, futures: dict[str, Future]) -> None:
-        """Print how far the trainings are until all are done."""
-        shown = time.monotonic()
+        """Print how far the runs are until all are done."""
+        checked, shown = time.monotonic(), ""
         while not all(one.done() for one in futures.values()):
             time.sleep(0.2)
-            if time.monotonic() - shown > EVERY:
-                shown = time.monotonic()
+            if time.monotonic() - checked > EVERY:
+                checked = time.monotonic()
                 running = [run for run in self.runs if futures[run.name].running()]
-                logs = {run.name: run.folder / "train.log" for run in running}
-                parts = [
-                    f"{name} {last_update(log)}" for name, log in logs.items() if log.is_file()
-                ]
-                print(f"  updates: {', '.join(parts)}", file=sys.stderr, flush=True)
+                text = ", ".join(f"{run.name} {progress(run.folder)}" for run in running)
+                if text != shown:
+                    print(f"  {text}", file=sys.stderr, flush=True)
+                shown = text
 
 
 def call(arguments: list[str], environment: dict[str, str]) -> None:
@@ -310,7 +309,11 @@ def call(arguments: list[str], environment: dict[str, str]) -> None:
         raise UserError(f"{shlex.join(['gtransformer', *arguments[:4]])} failed: {last}")
 
 
-def last_update(log: Path) -> str:
-    """Return the last number of updates in a training's log."""
-    text = log.read_text(encoding="utf-8", errors="replace")
-    return (re.findall(r'num_updates": "(\d+)"', text) or ["no"])[-1]
+def progress(folder: Path) -> str:
+    """Return the stage of a run whose log is the newest; for a training the updates so far, too."""
+    logs = sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime)
+    if not logs:
+        return "begins"
+    text = logs[-1].read_text(encoding="utf-8", errors="replace")
+    updates = re.findall(r'num_updates": "(\d+)"', text)
+    return f"{logs[-1].stem} {updates[-1] if updates else ''}".rstrip()

@@ -1,8 +1,8 @@
 """List the numbers of a page that no file of exp_logs holds: python docs/numbers.py [PAGE...].
 
-A number is held if a value, an interval or a setting of any file rounds to it. Numbers in code and
-in links, years and whole numbers up to 20 are left out. What is listed is to be read: it may be a
-setting of the text.
+A number is held if a value, an interval or a setting of any file rounds to it. Settings stand in
+experiments' files, in names of metrics and in commands. Numbers in code and in links, years and
+whole numbers up to 20 are left out. What is listed is to be read: it may be a setting of the text.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ PAGES = ("README.md", "docs/results.md", "docs/arena.md", "docs/ellipsis.md", "d
 CODE = re.compile(
     r"```.*?```|`[^`]*`|\]\([^)]*\)|https?://\S+|\(\w[\w .]* (?:19|20)\d\d\)", re.DOTALL
 )
+WHOLE = re.compile(r"(?<![\w.])\d+(?![\w.])")
 NUMBER = re.compile(r"(?<![\w.,-])-?\d[\d,]*(?:\.\d+)?(?![\w])")
 
 
@@ -28,6 +29,7 @@ def held() -> list[float]:
         with open(path, encoding="utf-8") as stream:
             for row in csv.DictReader(stream):
                 found += [row["value"], *row["interval"].split(" to ")]
+                found += WHOLE.findall(f"{row['metric']} {row['command']}")
     for path in (ROOT / "exp_logs").glob("*/experiment.yaml"):
         found += re.findall(r"\d+(?:\.\d+)?", path.read_text(encoding="utf-8"))
     return sorted(abs(float(text)) for text in found if text)

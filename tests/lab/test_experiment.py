@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import csv
+import importlib
 import shlex
 import tarfile
 from pathlib import Path
@@ -38,6 +40,15 @@ def test_every_experiment_starts(path, tmp_path, capsys):
         == len(set(trained))
         == len(Experiment(read_experiment(path), tmp_path, dry=True).runs)
     )
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("exp_logs/*/*.py")), ids=lambda path: path.stem)
+def test_scripts_of_experiments_use_what_is_there(path):
+    """They run for hours, so no test runs them."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("gtransformer"):
+            module = importlib.import_module(node.module)
+            assert all(hasattr(module, one.name) for one in node.names)
 
 
 def test_an_experiment_runs_to_its_end(finished, capsys):

@@ -68,12 +68,14 @@ def share_documents(
     share = -(-len(batches) // shards)
     changes = np.diff([documents[batch[0]] for batch in batches])
     borders = [0, *(np.flatnonzero(changes) + 1).tolist(), len(batches)]
+    # A document longer than a process's fair share would keep the others waiting.
     parts = [
         range(one, min(one + share, end))
         for first, end in pairwise(borders)
         for one in range(first, end, share)
     ]
     chosen: list[list[int]] = [[] for _ in range(shards)]
+    # Longest first, each to the process with the least work so far.
     for part in sorted(parts, key=len, reverse=True):
         min(chosen, key=len).extend(part)
     own = [[batches[number] for number in sorted(numbers)] for numbers in chosen]
@@ -86,6 +88,8 @@ def mixed(documents: Sequence[int], seed: int) -> np.ndarray:
     int64.
     """
     documents = np.asarray(documents, dtype=np.int64)
+    # Shuffled documents say which document comes at each place; its batches fill these places in
+    # their own order.
     drawn = np.random.RandomState(seed % 2**32).permutation(documents)
     order = np.empty(len(documents), dtype=np.int64)
     order[np.argsort(drawn, kind="stable")] = np.argsort(documents, kind="stable")

@@ -41,6 +41,7 @@ def compacted(values: Tensor, keep: Tensor, padding: int) -> Tensor:
     """Return the values (batch, length) that each row keeps, in order, padded on the right to the
     longest row.
     """
+    # A stable sort by "left out" moves what is kept to the front, in its order.
     order = keep.logical_not().byte().argsort(dim=1, stable=True)
     return values.where(keep, padding).gather(1, order)[:, : int(keep.sum(dim=1).max())]
 

@@ -168,6 +168,7 @@ def build_instances(
         contexts = scheme.context or 0, scheme.before_target
         sides = [np.stack([np.maximum(begin, last - 1 - count), last], 1) for count in contexts]
         return Instances(*sides, np.stack([last - 1, last], 1))
+    # The longer side limits an instance; in ``parts`` the target does (Herold and Ney 2023).
     costs = source if target is None else target if kind.by_target else np.maximum(source, target)
     cuts = [
         (first + one, first + other)
@@ -263,6 +264,7 @@ def parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
 
 def _equal_parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
     """Cut as ``parts`` does, for sentences that are all short enough."""
+    # In tokens from the beginning, so that a part is a difference of two borders.
     borders = np.concatenate([[0], np.cumsum(lengths)])
     furthest = (
         np.searchsorted(borders, borders + max_tokens, side="right") - 1
@@ -281,6 +283,7 @@ def _equal_parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
     nearest = above - (shares - borders[above - 1] <= borders[above] - shares)
     ends = [0]
     for wanted, least in zip(nearest.tolist(), earliest[-2:0:-1], strict=True):
+        # The wanted border, moved as far as neither this part nor the later ones get too long.
         ends.append(min(max(wanted, least, ends[-1] + 1), furthest[ends[-1]]))
     return list(pairwise([*ends, len(lengths)]))
 

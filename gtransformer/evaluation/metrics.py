@@ -91,6 +91,7 @@ class SegmentStatistics:
         if name == "ter":  # which takes from the tokeniser only whether spaces separate words
             tokenizer = word_tokenizer(tokenizer, references)
         self._metric = METRICS[name](tokenizer)
+        # The signature has the number of references, which sacrebleu learns from a first corpus.
         self._metric._extract_corpus_statistics(["a"], [["a"]])  # completes the signature
         self.rows = [
             list(row)

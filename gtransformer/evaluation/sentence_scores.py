@@ -55,6 +55,7 @@ class Layout:
         tokens, spans = self.document(sentences)
         if self.opening is None:
             return [self.end, *tokens[:-1]], tokens, spans
+        # Row i predicts token i + 1, so spans move by one.
         return tokens, tokens[1:], [(start - 1, end - 1) for start, end in spans]
 
     def document(self, sentences: TokenLists) -> tuple[list[int], list[tuple[int, int]]]:
@@ -179,6 +180,8 @@ class SentenceScorer:
 
         def order(number: int) -> tuple[int, int, int]:
             request = requests[number]
+            # Similar lengths together waste little padding; the same source next to itself is
+            # encoded once.
             return size(request.source), first[id(request.source)], size(request.target)
 
         batch: list[int] = []
@@ -237,6 +240,7 @@ class SentenceScorer:
         with getattr(self.model.decoder, "autocast", nullcontext)():
             logits = self.model.decoder.output_layer(features[row, at].unsqueeze(0))
         log_probs = self.model.get_normalized_probs((logits, extra), log_probs=True)[0]
+        # Summed in float64: the order of addition does not show in the score.
         tokens = log_probs.gather(1, goal.unsqueeze(1)).squeeze(1).double().cpu()
         parts = iter(tokens.split([end - start for own in spans for start, end in own]))
         return [[next(parts) for _ in own] for own in spans]

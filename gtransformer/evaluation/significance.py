@@ -75,6 +75,8 @@ def compare(
             raise UserError(
                 f"system {name} was not scored against the same {column.level} as {baseline}"
             )
+        # Summing over seeds leaves documents as the only units: the interval is about other
+        # documents.
         rows[name] = sum(
             np.array(one.statistics(column.metric, column.level).rows, dtype=float)
             for one in several
@@ -119,6 +121,8 @@ def paired_test(
         """Return the difference where documents are exchanged, by (..., documents) of 0 and 1;
         rounded, for ties.
         """
+        # Exchanging a document takes its gain from one system's counts and adds it to the other's.
+        # So all exchanges are one matrix product, and no text is scored again.
         moved = np.atleast_2d(exchanged) @ gain
         found = score(system.sum(axis=0) - moved) - score(baseline.sum(axis=0) + moved)
         return np.round(found, 9).reshape(exchanged.shape[:-1])
@@ -127,6 +131,7 @@ def paired_test(
     if count < MIN_UNITS:
         return Difference(count, real, None, None, f"too few documents|{signature}")
     exact = count <= MAX_EXACT_UNITS
+    # scipy permutes pairs; given the pairs (0, 1) it passes which documents are exchanged.
     found = stats.permutation_test(
         (np.zeros(count), np.ones(count)),
         difference,
@@ -144,5 +149,6 @@ def paired_test(
 
 def jackknife_error(baseline: np.ndarray, system: np.ndarray, score: Score) -> float:
     """Return the standard error of the difference, from its values without each unit."""
+    # All counts without each unit, at once.
     left = score(system.sum(axis=0) - system) - score(baseline.sum(axis=0) - baseline)
     return float(np.sqrt((len(left) - 1) * left.var()))

@@ -1,2 +1,1 @@
-"""Experiments around the core: comparisons, arena, studies, generated corpora, benchmarks, analyses
-and reports."""
+"""Experiments with the core, generated corpora, analysis of trained models."""

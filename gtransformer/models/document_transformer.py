@@ -89,6 +89,7 @@ class DocumentTransformerEncoder(DocumentEncoder):
             src_tokens, self.bos, self.eos, self.padding, self.cfg.context_of_first == ITSELF
         )
         with self.autocast():
+            # Encoded first, because layers of the encoder attend to it, too.
             extra_memories = {CONTEXT: self._encode_context(context, tags)}
             found = self.encode(current, extra_memories)
         if self.cfg.context_in != ENCODER:
@@ -117,8 +118,11 @@ def split_context(
     """
     tags, last = group_tags(tokens, bos, padding), last_sentences(tokens, bos, padding)
     before = tags.amax(dim=1, keepdim=True) - 1
+    # A first sentence has no context. Its own words instead let sentence pairs train the context
+    # parameters.
     chosen = ~last if not itself else ~last | before.eq(0)
     words = chosen & tokens.ne(bos) & tokens.ne(eos) & tokens.ne(padding)
+    # The </s> at the end is there even without context, so that there is a key to attend to.
     words = torch.cat([words, torch.ones_like(before, dtype=torch.bool)], dim=1)
     context = torch.cat([tokens, torch.full_like(before, eos)], dim=1)
     tags = torch.cat([tags, before.clamp(min=1)], dim=1)

@@ -47,6 +47,7 @@ class FlatEncoder(DocumentEncoder):
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused
     ) -> dict[str, list]:
         """Encode as ``DocumentEncoder.forward`` does, the last sentence."""
+        # An instance is its context, then the current sentence.
         last = last_sentences(src_tokens, self.bos, self.padding)
         current = compacted(src_tokens, last, self.padding)
         whole, layout = self.layout(src_tokens), self.layout(current)
@@ -58,6 +59,8 @@ class FlatEncoder(DocumentEncoder):
             )
             x = dropout(x, self.cfg.dropout) if self.training else x
             x = self.run_some(self.layers[:bottom], x, self.view(whole))
+            # From here on only the current sentence: context states of higher layers are read by
+            # nothing.
             x = x[whole.pack(last)]
             x = self.run_some(self.layers[bottom:], x, self.view(layout))
             return self.output(layout, x if self.layer_norm is None else self.layer_norm(x))

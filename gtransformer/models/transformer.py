@@ -62,6 +62,7 @@ class LstTransformerModel(InstanceTransformerModel):
     the 51 million parameters of all systems there leave no room for a second set.
     """
 
+    # One module with two scopes: the same queries, keys and values, outputs concatenated.
     own_scopes = ((BySentence(), ByDocument()),)
 
     @classmethod

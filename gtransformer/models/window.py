@@ -54,6 +54,7 @@ class AlignedWindow(Scope):
     ratio: float
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
+        # In decoding the target's length is unknown, which the linear alignment divides by.
         chosen = self.whole if queries.whole else self.decoding
         known = {} if queries.whole or chosen != LINEAR else {"ratio": self.ratio}
         return by_window(queries, keys, CENTRES[chosen](queries, keys, **known), self.width, causal)
@@ -105,6 +106,8 @@ class WindowTransformerModel(DocumentModel):
         cls, cfg: WindowTransformerConfig, source: Vocabulary, target: Vocabulary
     ) -> DocumentModel:
         """Build; with relative positions the input has none, whatever the options say."""
+        # Shaw et al.'s vectors replace positions at the input; cfg keeps what the user gave, for
+        # the checkpoint.
         without = cfg.no_token_positional_embeddings or cfg.window_positions == "relative"
         model = super().build(replace(cfg, no_token_positional_embeddings=without), source, target)
         model.cfg = cfg

@@ -53,6 +53,8 @@ class SinusoidalPositions(nn.Module):
         """Let the table have positions below ``longest``."""
         needed = longest + self.first
         if len(self.weights) < needed:
+            # Powers of two, so that a slowly growing document does not compute a new table at every
+            # step.
             size = max(1024, 1 << (needed - 1).bit_length())
             self.weights = self._table(size).to(self._float_tensor)
 

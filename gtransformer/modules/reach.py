@@ -47,12 +47,16 @@ def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
 
     If ``causal``, those up to its own position. Tokens of a tag need not be adjacent.
     """
+    # A sentence has a different number in every document of the batch, so one sort puts all groups
+    # end to end. It is stable: within a group keys keep their reading order, as causality needs.
     order = np.argsort(keys.sentence, kind="stable")
     group, wanted = keys.sentence[order], queries.sentence
     first, end = np.searchsorted(group, wanted, "left"), np.searchsorted(group, wanted, "right")
     if causal:
         # Keys sorted by (begin of their group, index); one search finds each query's cut.
         begins, base = np.searchsorted(group, group), keys.total + 1
+        # A longer target document would reach past the last key of the batch and mix the two digits
+        # of the combined number.
         own = np.minimum(_own_key(queries, keys), keys.total)
         end = np.clip(
             np.searchsorted(begins * base + order, first * base + own, "right"), first, end
@@ -71,6 +75,7 @@ def by_window(
         width: w, from 0.
         causal: only keys up to the query's own position.
     """
+    # Clipping to the document keeps windows at its borders short instead of moving them.
     starts, lengths = keys.doc_starts[queries.doc], keys.doc_lengths[queries.doc]
     centres = np.asarray(centres, dtype=np.int64)
     first = starts + np.clip(centres - width, 0, lengths)

@@ -34,5 +34,6 @@ def relative_scores(q: Tensor, table: Tensor, rows: Tensor) -> Tensor:
     Returns:
         (segments, heads, Lq, Lk).
     """
+    # 2c + 1 scores a query, of which each key then picks one by its distance.
     scores = torch.matmul(q, table.to(q.dtype).t()).to(torch.promote_types(q.dtype, torch.float32))
     return scores.gather(3, rows.unsqueeze(1).expand(-1, q.shape[1], -1, -1))

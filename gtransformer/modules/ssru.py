@@ -36,6 +36,7 @@ class Ssru(nn.Module):
         - f) * W x, all (N, channels) and at least in float32.
         """
         forget, candidate = self.forget_proj(x), self.input_proj(x)
+        # A product of many gates loses its digits in half precision.
         exact = torch.promote_types(forget.dtype, torch.float32)
         forget = torch.sigmoid(forget.to(exact))
         states = recurrence.states(self, forget, (1 - forget) * candidate.to(exact))
@@ -61,7 +62,11 @@ class Recurrence:
     def states(self, module: Ssru, forget: Tensor, new: Tensor) -> Tensor:
         """Return c = f * c + new of all tokens, (N, channels)."""
         states = linear_recurrence(
-            forget.masked_fill(self.first.unsqueeze(1), 0.0), new, self.longest
+            # A gate of zero forgets what came before: the state starts anew, and the recurrence
+            # over the whole batch is one.
+            forget.masked_fill(self.first.unsqueeze(1), 0.0),
+            new,
+            self.longest,
         )
         if self.stored is not None:
             self.stored[module] = states
@@ -75,6 +80,8 @@ def linear_recurrence(a: Tensor, b: Tensor, longest: int) -> Tensor:
     tensors is its
     logarithm: in each, every row joins the run of rows that ends at it with the run before.
     """
+    # A parallel scan: after k passes row t has the recurrence over its last 2^k rows. A loop over
+    # tokens would start a kernel for each.
     step = 1
     while step < min(longest, len(b)):
         b = b + a * functional.pad(b[:-step], (0, 0, step, 0))

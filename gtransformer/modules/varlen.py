@@ -44,6 +44,8 @@ class VarlenSegments:
             pattern.queries.device,
         )
         query_start, query_length, key_start, key_length = pattern.segments.T
+        # The kernel wants tokens of a segment next to each other. Group attention over a document
+        # in which a sentence's tokens are scattered needs a gather; all else is in order already.
         queries = _indices(pattern.order, query_start, query_length)
         keys = _indices(pattern.reach.order, key_start, key_length)
         position = np.full(
@@ -58,11 +60,13 @@ class VarlenSegments:
                 (position, queries_total),
             )
         )
+        # int32 is what the kernel reads.
         self.bounds = [
             on_device(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), device)
             for lengths in (query_length, key_length)
         ]
         self.longest = int(query_length.max(initial=0)), int(key_length.max(initial=0))
+        # (left, right); -1 is no limit. Zero to the right is a causal mask.
         self.window = (-1, 0) if causal else (-1, -1)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -74,6 +78,7 @@ class VarlenSegments:
         found = kernel()(*gathered, *self.bounds, *self.longest, window_size=self.window).flatten(1)
         if self.position is None:
             return found
+        # Queries that see no key are in no segment; attention over nothing is zero.
         return torch.cat([found, found.new_zeros(1, found.shape[1])]).index_select(0, self.position)
 
 
@@ -88,6 +93,7 @@ def is_usable(q: Tensor, dropout: float) -> bool:
     return (
         q.dtype in (torch.float16, torch.bfloat16)
         and dropout == 0.0
+        # FlashAttention's own limits on the size of a head.
         and q.shape[-1] % 8 == 0
         and q.shape[-1] <= 256
         and kernel() is not None

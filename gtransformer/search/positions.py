@@ -45,6 +45,7 @@ def within_positions(
 
     Raises UserError for a document that does not fit even with one word a sentence.
     """
+    # What words may fill after the marks that every sentence has.
     free = positions - given * sentences
     wanted = limits.sum(dim=1)
     if (wanted <= free).all():

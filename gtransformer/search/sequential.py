@@ -98,6 +98,8 @@ class SequentialGenerator(ForcedPrefixGenerator):
             source = source[source.ne(self.generator.tgt_dict.pad())]
             starts = source.eq(self.generator.tgt_dict.bos()).nonzero().flatten().tolist()
             sentences = [source[first:last] for first, last in pairwise([*starts, len(source)])]
+            # Only lengths decide where windows end, so all of them are known before the first is
+            # translated.
             windows = self.strategy.windows([len(sentence) for sentence in sentences])
             documents.append(DocumentProgress(sentences, begin, deque(windows)))
         while active := [document for document in documents if document.windows]:
@@ -113,11 +115,14 @@ class SequentialGenerator(ForcedPrefixGenerator):
         sources, prefixes, new, begins, bos = [], [], [], [], self.generator.tgt_dict.bos()
         for document in active:
             window = document.windows.popleft()
+            # The source is encoded again for every window: with other neighbours it has other
+            # states.
             sources.append(torch.cat(document.sentences[window.first : window.last]))
             before = document.chosen[window.prefix_start : window.new]
             prefix = [token for sentence in before for token in (bos, *sentence)]
             prefixes.append(torch.tensor(prefix, dtype=torch.int64, device=sources[0].device))
             new.append(window.last - window.new)
+            # Models that count sentences count them in the document, not in the window.
             begins.append(document.begin + window.first)
         pad = self.generator.tgt_dict.pad()
         padded = nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=pad)

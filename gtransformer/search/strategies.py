@@ -149,10 +149,13 @@ class Strategy:
             first = self._begin(lengths, new)
             last = new + 1
             if self.definition.fills:
+                # Further new sentences share the window with the context; the first one always
+                # fits.
                 free = self.tokens - sum(lengths[first:last])
                 while last < len(lengths) and lengths[last] <= free:
                     free -= lengths[last]
                     last += 1
+            # Source context that has no target context (current instances) is read but not forced.
             prefix_start = (
                 first if self.target_context is None else max(0, new - self.target_context)
             )

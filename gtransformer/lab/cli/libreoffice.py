@@ -248,7 +248,7 @@ def split_documents(documents: dict[str, Document]) -> dict[str, list[str]]:
 
 
 def _long_texts(document: Document) -> set[tuple[int, str]]:
-    """The texts of more than ``SHORT`` words with their side; upper and lower case are the same."""
+    """Return the texts of more than ``SHORT`` words with their side, in lower case."""
     texts = ((side, text.lower()) for pair in document.values() for side, text in enumerate(pair))
     return {(side, text) for side, text in texts if len(text.split()) > SHORT}
 

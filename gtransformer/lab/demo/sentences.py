@@ -32,7 +32,7 @@ class Template:
 
     @cached_property
     def slots(self) -> tuple[str, ...]:
-        """The names of the slots, in English order, each once."""
+        """Return the names of the slots, in English order, each once."""
         fields = [field for _, field, _, _ in string.Formatter().parse(self.en) if field]
         return tuple(dict.fromkeys(fields))
 

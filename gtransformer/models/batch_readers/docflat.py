@@ -102,6 +102,8 @@ class FlatBatchAttention(nn.Module):
         if layout.batch_keys is not None:  # a step of decoding
             return self.merged(x, self.attention(x, x, layout.batch_keys))
         chosen = current_tokens(layout)
+        # All current sentences become one document, in the order of the batch, so that the usual
+        # engine computes attention across instances.
         flat = Ragged.of_tags(layout.doc[None, chosen], layout.device)
         index = on_device(chosen, layout.device)
         own = x.index_select(0, index)
@@ -137,6 +139,8 @@ class AttentionBetweenInstances(nn.Module):
 
         A mean contains all of an instance's tokens, so in the decoder each token sees later ones.
         """
+        # One vector for each instance; together they are a document of as many tokens as the batch
+        # has instances.
         means = mean_by_document(x, layout)
         flat = Ragged.of_tags(np.arange(layout.batch)[None], layout.device)
         found = self.attention(means, means, engine(by_document(flat, flat)))
@@ -151,6 +155,7 @@ def attention_of(cfg, side: str) -> MultiheadAttention:
 
 def current_tokens(layout: Ragged) -> np.ndarray:
     """Return (n,) int64: the tokens of each instance's last sentence, in the order of the batch."""
+    # The current sentence is the one with the largest tag of its instance.
     last = np.zeros(layout.batch, dtype=layout.tag.dtype)
     np.maximum.at(last, layout.doc, layout.tag)
     return np.flatnonzero(layout.tag == last[layout.doc])

@@ -54,6 +54,7 @@ class BatchVector(LayerStack):
         sources.
         """
         means = mean_by_document(self.run_layers(x, self.view(layout)), layout)
+        # Every instance counts equally, however long it is.
         vector = means.sum(dim=0, keepdim=True) / len(means)
         vector = (
             dropout(vector, self.cfg.dropout) if self.training else vector
@@ -84,6 +85,8 @@ class VectorEncoder(DocumentEncoder):
             x = self.embed_batch(src_tokens, layout, {})
             vectors = self.batch_vector(x, layout)
             if self.cfg.batch_vector_in != DECODER:
+                # The vector stands behind the words as one more </s>; only its place in the layout
+                # matters, not the token.
                 src_tokens = torch.cat(
                     [src_tokens, src_tokens.new_full((len(src_tokens), 1), self.eos)], dim=1
                 )

@@ -46,6 +46,9 @@ class DocumentDecoder(DocumentEmbedding):
         self.output_projection = Linear(
             cfg.decoder_embed_dim, len(dictionary), bias=cfg.output_bias
         )
+        # Marian never predicts <s> and <pad>, and a sentence model lacks the symbols that fairseq
+        # appends: probabilities equal the sentence model's only if these words are left out of the
+        # softmax.
         last = getattr(cfg, "output_words", None) or len(dictionary)
         self.predictable = (
             getattr(cfg, "first_output_word", None) or 0,
@@ -110,6 +113,8 @@ class DocumentDecoder(DocumentEmbedding):
         )
         if before is None:
             return self.run_layers(x, self.view(layout, memory.by_name(), kind))
+        # One more token in front of every document, with the tag of its first sentence; afterwards
+        # it is cut off.
         first = layout.tags.new_ones(layout.batch, 1)
         real = torch.cat([first.bool(), prev_output_tokens.ne(self.padding)], dim=1)
         longer = Ragged(real, torch.cat([first, layout.tags], dim=1))
@@ -146,6 +151,7 @@ class DocumentDecoder(DocumentEmbedding):
         sources = all(
             type(scope) in (BySentence, ByDocument) for name in names for scope in self.scopes(name)
         )
+        # An embedding of a system's own may read other sentences: not known, so not independent.
         plain = type(self).embed_batch is DocumentEmbedding.embed_batch
         return own and placed and sources and plain
 
@@ -153,6 +159,7 @@ class DocumentDecoder(DocumentEmbedding):
     def output_is_product(self) -> bool:
         """Whether logits are what ``output_product`` says and nothing else."""
         layer = self.output_projection
+        # A subclass or a hook may change the logits, which the fused loss would not see.
         own = type(self).output_layer is DocumentDecoder.output_layer
         return (
             own and type(layer) is Linear and not (layer._forward_hooks or layer._forward_pre_hooks)
@@ -204,6 +211,7 @@ class DocumentDecoder(DocumentEmbedding):
         name, weights = str(self.cfg.autocast), self.embed_tokens.weight
         usable = name != "none" and weights.dtype == torch.float32
         if weights.device.type == "cpu":
+            # Emulated bfloat16 is slower than float32.
             usable = usable and name == "bfloat16" and has_bfloat16()
         return getattr(torch, name) if usable else None
 

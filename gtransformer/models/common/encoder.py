@@ -20,6 +20,8 @@ class DocumentEncoder(DocumentEmbedding):
         """Return the layout; where layers see no ``<s>``, it only counts in the tags."""
         if self.marks == BOTH_MARKS:
             return super().layout(tokens)
+        # Sentence models have not learned <s>. It still separates the sentences of an instance, so
+        # tags are counted before it is left out.
         return Ragged(tokens.ne(self.padding) & tokens.ne(self.bos), self.tags(tokens))
 
     def forward(

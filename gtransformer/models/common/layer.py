@@ -43,6 +43,8 @@ class View:
         causal: bool,
     ):
         self.engine, self.layout, self.memories, self.causal = engine, layout, memories, causal
+        # Layers with the same scope see the same keys. Patterns cost time on the host, so all
+        # layers share them.
         self._patterns: dict[tuple[Scope, str | None], Pattern] = {}
         self._recurrences: dict[Scope, Recurrence] = {}
 
@@ -107,6 +109,8 @@ class Layer(nn.Module):
                 if block.recurrent and name == block.modules[0]:
                     self.add_module(name, Ssru(channels))
                     continue
+                # Positions restart at each sentence then; only attention across sentences needs
+                # their numbers.
                 numbered = block.numbered and scopes == (ByDocument(),)
                 module = MultiheadAttention(
                     channels,
@@ -127,6 +131,7 @@ class Layer(nn.Module):
         """Compute x (N, channels) ragged -> (N, channels)."""
         for block in self.blocks:
             norm = getattr(self, block.norm)
+            # Pre-norm normalises a block's input, post-norm (the paper) its result.
             h = norm(x) if self.norm_before else x
             found = self.attend(block, h, view)
             if block.gated:
@@ -150,6 +155,7 @@ class Layer(nn.Module):
                 found.append(module(h, view.recurrence(scopes[0])))
             else:
                 found.append(module(h, keys, *map(partial(view.pattern, block), scopes)))
+        # One module: no gate, as on the lower layers.
         if len(found) == 1:
             return found[0]
         return mixed(getattr(self, block.gate)(torch.cat(found, dim=-1)), *found)
@@ -212,6 +218,8 @@ class LayerStack(nn.Module):
     def run_some(self, layers: Iterable[nn.Module], x: Tensor, view: View) -> Tensor:
         """Apply some of the layers, (N, channels) -> (N, channels)."""
         for layer in layers:
+            # Computes the layer again in the backward pass and keeps only its input: less memory,
+            # more time.
             if self.cfg.checkpoint_activations and self.training:
                 x = checkpoint(layer, x, view, use_reentrant=False)
             else:

@@ -109,10 +109,12 @@ class DocumentModel(nn.Module):
                 "of the data differ; "
                 "prepare the data with one, or leave the option out"
             )
+        # fairseq's own initialisation, so that a random start is the release's.
         words = make_embedding(source, cfg.encoder_embed_dim)
         target_words = (
             words if cfg.share_all_embeddings else make_embedding(target, cfg.decoder_embed_dim)
         )
+        # BERT's encoder has other sizes than the decoder.
         own = cls.encoder_config(cfg)
         encoder = cls.encoder_class(own, source, words, cls.encoder_blocks(own))
         decoder = cls.decoder_class(cfg, target, target_words, cls.decoder_blocks(cfg))
@@ -210,12 +212,14 @@ class DocumentModel(nn.Module):
         self, net_output: tuple[Tensor, dict], log_probs: bool, sample=None
     ) -> Tensor:
         """Return (log) probabilities in float32 (float64 stays), whatever the model's precision."""
+        # log_softmax over 30,000 words in half precision would round small probabilities away.
         logits = net_output[0]
         dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
         normalise = torch.log_softmax if log_probs else torch.softmax
         return normalise(logits, dim=-1, dtype=dtype)
 
 
+# Filled by the modules of the systems when they are imported, and by a user's own folder.
 SYSTEMS: dict[str, type[DocumentModel]] = {}
 on_registration: list[
     Callable[[type[DocumentModel]], None]

@@ -52,15 +52,15 @@ TABLES = (
 
 
 def is_transformers(name: str) -> bool:
-    """Whether a parameter is what any Transformer has, not of further attention, gates or modules
-    of a system's own.
+    """Return whether a parameter is what any Transformer has, not of further attention, gates or
+    modules of a system's own.
     """
     return TRANSFORMER.fullmatch(name) is not None
 
 
 def is_copied(name: str) -> bool:
-    """Whether a parameter of global attention has a counterpart in group attention, which it may be
-    a copy of.
+    """Return whether a parameter of global attention has a counterpart in group attention, which it
+    may be a copy of.
     """
     return "_attn_global." in name and "_numbers." not in name
 
@@ -68,8 +68,8 @@ def is_copied(name: str) -> bool:
 def from_transformer(
     state: dict[str, Tensor], model: nn.Module, global_from_local: bool = False
 ) -> dict[str, Tensor]:
-    """A complete state of ``model`` with the parameters of a Transformer (or of its own kind,
-    unchanged).
+    """Return a complete state of ``model`` with the parameters of a Transformer (or of its own
+    kind, unchanged).
 
     Args:
         state: parameters by name; ``self_attn`` and ``encoder_attn`` become each block's first
@@ -91,6 +91,8 @@ def from_transformer(
             name not in given and first in given
         ):  # older fairseq stores a shared output layer only once
             given[name] = given[first]
+    # Language symbols that the task appends to the dictionary; the pretrained table ends before
+    # them.
     added = len(own[f"{OUTPUT}.weight"]) - model.decoder.predictable[1]
     grown: dict[tuple[int, int], Tensor] = {}  # a table that is shared grows once
     for name in TABLES:
@@ -101,8 +103,10 @@ def from_transformer(
                 grown[key] = _with_own_symbols(table, ours, added)
             given[name] = grown[key]
     for name in given.keys() & own.keys():
+        # Heads of several scopes are concatenated, so the projection is as many times as wide.
         if name.endswith(".out_proj.weight"):
             given[name] = _widen_output(given[name], own[name])
+    # Before anything is filled up: a missing layer must not silently start at random.
     _check_structure(given, own, model.is_pretrained)
     _check_ties(given, tied)
     fresh = sorted(own.keys() - given.keys())
@@ -119,8 +123,9 @@ def from_transformer(
 
 
 def make_neutral(state: dict[str, Tensor], fresh: Iterable[str], bias: float) -> None:
-    """Gates that change nothing at first, however open they are, in a state whose ``fresh``
-    parameters begin at random.
+    """Make gates neutral, so that they change nothing at first, however open they are.
+
+    ``fresh``: the parameters of the state that begin at random.
 
     H = H_L * g + H_G * (1 - g) (Bao et al. 2021, Eq. 10) is what a Transformer's attention gives
     where g is the same everywhere, H_G is zero and H_L is that attention divided by g (our choice).
@@ -139,12 +144,13 @@ def make_neutral(state: dict[str, Tensor], fresh: Iterable[str], bias: float) ->
             if f"{ours}.{part}" in state:
                 state[f"{ours}.{part}"] = state[f"{ours}.{part}"] / share
             state[f"{other}.{part}"] = torch.zeros_like(state[f"{other}.{part}"])
+        # A gate that does not depend on its input, sigmoid(bias) for every token and channel.
         state[f"{gate}.weight"] = torch.zeros_like(state[f"{gate}.weight"])
         state[f"{gate}.bias"] = torch.full_like(state[f"{gate}.bias"], bias)
 
 
 def upgraded(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Parameters of a Transformer as fairseq names and cuts them since version 0.9."""
+    """Return parameters of a Transformer as fairseq names and cuts them since version 0.9."""
     found: dict[str, Tensor] = {}
     for name, value in state.items():
         for old, new in OLD_NAMES:
@@ -153,21 +159,24 @@ def upgraded(state: dict[str, Tensor]) -> dict[str, Tensor]:
         if match is None:
             found[name] = value
         else:
+            # Before 0.9 fairseq stored the three projections as one matrix.
             parts = zip("qkv", value.chunk(3), strict=True)
             found |= {f"{match[1]}.{key}_proj.{match[2]}": part for key, part in parts}
     return found
 
 
 def _with_own_symbols(table: Tensor, own: Tensor, added: int) -> Tensor:
-    """A table (words, channels) with the model's own rows for the ``added`` symbols that it lacks,
-    if it does.
+    """Return a table (words, channels) with the model's own rows for the ``added`` symbols that it
+    lacks, if it does.
     """
     rows = len(own) - added
     return torch.cat([table, own[rows:].to(table)]) if added and len(table) == rows else table
 
 
 def _widen_output(weight: Tensor, own: Tensor) -> Tensor:
-    """An output projection (channels, channels) for several scopes: zeros for all but the first."""
+    """Return an output projection (channels, channels) for several scopes, zeros for all but the
+    first.
+    """
     scopes, rest = divmod(own.shape[1], weight.shape[1])
     if rest or scopes < 2 or own.shape[0] != weight.shape[0]:
         return weight
@@ -177,7 +186,7 @@ def _widen_output(weight: Tensor, own: Tensor) -> Tensor:
 
 
 def _tied_names(model: nn.Module) -> dict[str, str]:
-    """For each further name of a shared parameter, its first name."""
+    """Return, for each further name of a shared parameter, its first name."""
     first: dict[int, str] = {}
     return {
         name: first[id(parameter)]

@@ -43,6 +43,8 @@ class ModelVocabulary:
         """Return the rows in this package's order: the special ones, then the others as they
         are.
         """
+        # fairseq's dictionaries begin with <s>, <pad>, </s>, <unk>; the model's own order comes
+        # after them.
         first = [self.special[name] for name in SPECIAL]
         start = self.special["start"]
         own = (

@@ -133,9 +133,11 @@ def attention_kinds(cfg: GTransformerConfig, part: str) -> list[str]:
     """
     layers = cfg.encoder_layers if part == "encoder" else cfg.decoder_layers
     unbound = cfg.no_translation_locality if part == "cross" else cfg.no_language_locality
+    # --doc-mode full is the plain Transformer over the document: no group attention on any layer.
     if cfg.doc_mode == "full" or unbound:
         return [GLOBAL] * layers
     context = getattr(cfg, f"{part}_ctxlayers")
+    # Combined attention on top alone (section 4.2): lower layers work within the sentence.
     return [GROUP] * (layers - context) + [cfg.context_attention] * context
 
 

@@ -86,9 +86,8 @@ def changes_of(args: argparse.Namespace) -> list[str]:
     if args.langs:
         source, _, target = args.langs.partition(",")
         pair = {"source-lang": source, "target-lang": target, "langs": args.langs}
-        changes += [
-            f"task.{option}='{value}'" for option, value in pair.items()
-        ]  # quoted: no is Norwegian
+        # Quoted: no is Norwegian.
+        changes += [f"task.{option}='{value}'" for option, value in pair.items()]
     return [*changes, *args.set]
 
 

@@ -11,16 +11,16 @@ from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, read_lines
 
 OVERWRITE = "#fairseq:overwrite"
+# Words that fairseq adds to every dictionary and never writes to its file.
 RESERVED = (
     "<s>",
     "<pad>",
     "</s>",
     "<unk>",
-)  # words that fairseq adds to every dictionary and never writes to its file
-
-NEVER = (
-    1000.0  # an --unkpen: taken off the log probability of <unk>, so that search never writes it
 )
+
+# An --unkpen: taken off the log probability of <unk>, so that search never writes it.
+NEVER = 1000.0
 UNUSED = "<unused:{}>"  # the name of a row of a model without a word that text has
 
 

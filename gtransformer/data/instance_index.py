@@ -94,6 +94,7 @@ def join(
     the index's instances.
     """
     found: list[dict[int, Sentence | None]] = [{} for _ in range(instance_index.documents)]
+    # So that later sentences keep their numbers.
     for document, sentence in instance_index.dropped:
         found[document][sentence] = None
     for (document, first, count), sentences in zip(

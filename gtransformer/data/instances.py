@@ -266,12 +266,10 @@ def _equal_parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
     """Cut as ``parts`` does, for sentences that are all short enough."""
     # In tokens from the beginning, so that a part is a difference of two borders.
     borders = np.concatenate([[0], np.cumsum(lengths)])
-    furthest = (
-        np.searchsorted(borders, borders + max_tokens, side="right") - 1
-    ).tolist()  # last end of a part from here
-    opening = np.searchsorted(
-        borders, borders - max_tokens
-    ).tolist()  # earliest begin of a part that ends here
+    # Last end of a part from here.
+    furthest = (np.searchsorted(borders, borders + max_tokens, side="right") - 1).tolist()
+    # Earliest begin of a part that ends here.
+    opening = np.searchsorted(borders, borders - max_tokens).tolist()
     earliest = [len(lengths)]  # filled from the end: earliest possible end of each part
     while earliest[-1] > 0:
         earliest.append(opening[earliest[-1]])

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from gtransformer.data.dictionaries import UNUSED, Vocabulary, control_symbols
 from gtransformer.errors import UserError
 
-NO_WORD = re.compile(
-    rf"{UNUSED.format('[0-9]+')}|>>[^<>]+<<"
-)  # the latter: a target language of Marian's models
+# The latter: a target language of Marian's models.
+NO_WORD = re.compile(rf"{UNUSED.format('[0-9]+')}|>>[^<>]+<<")
 
 
 class Sides:

@@ -63,6 +63,8 @@ class TranslatedInstance:
         If context precedes the sentences that are taken from here, they are counted from the end.
         """
         _, first, count = self.span
+        # In sliding instances the current sentence is the last one. A surplus sentence in the
+        # context must not move it.
         ends = first + count == self.first_sentence + self.sentences
         return align_sentences(text, self.sentences, from_end=ends and not self.whole)
 
@@ -142,6 +144,7 @@ def read_translations(path: str | Path, instance_index: InstanceIndex) -> list[T
                 f"{path}, line {number}: not an instance as --gen-output writes it"
             ) from None
     translations = [translation for _, translation in sorted(found, key=itemgetter(0))]
+    # Every sentence once: overlapping or missing ones would change the score without a sign.
     taken = Counter(_sentences(translation.span for translation in translations))
     expected = Counter(_sentences(instance_index.instances))
     different = min((taken - expected) + (expected - taken), default=None)

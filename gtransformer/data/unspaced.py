@@ -9,22 +9,21 @@ from gtransformer.data.languages import two_letters
 
 DEFAULT = "13a"
 CHARACTERS = "char"
+# sacrebleu's, by language.
 TOKENIZERS = {
     "zh": "zh",
     "ja": CHARACTERS,
     "ko": CHARACTERS,
     "th": CHARACTERS,
-}  # sacrebleu's, by language
+}
 # sacrebleu's tokenisers that cut words into pieces: of text with and without spaces alike.
 SUBWORDS = frozenset({"spm", "flores101", "flores200", "spBLEU-1K"})
 HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 KANA = re.compile("[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f]")
-SOUTHEAST_ASIAN = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"
-)  # Thai, Lao, Burmese, Khmer
-HANGUL = re.compile(
-    "[\u1100-\u11ff\uac00-\ud7af]"
-)  # blanks separate words, but it is also scored by characters
+# Thai, Lao, Burmese, Khmer.
+SOUTHEAST_ASIAN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+# Blanks separate words, but it is also scored by characters.
+HANGUL = re.compile("[\u1100-\u11ff\uac00-\ud7af]")
 SCRIPTS = HAN, KANA, SOUTHEAST_ASIAN, HANGUL
 SIGNS = "".join(script.pattern[1:-1] for script in SCRIPTS)  # all of them, within a pattern's []
 WORD = re.compile(r"[^\W\d_]+")

@@ -38,10 +38,11 @@ from gtransformer.evaluation.metrics import (
 from gtransformer.preprocess.characters import one_form
 from gtransformer.preprocess.plain_text import Documents, divided, placed, read_sentences
 
+# How sentences are aligned if their number differs from the source's.
 ORDER, MWER = ALIGNMENTS = (
     "order",
     "mwer",
-)  # how sentences are aligned if their number differs from the source's
+)
 INFINITE_COST = 1 << 60  # larger than any path's cost
 
 

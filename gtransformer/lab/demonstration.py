@@ -21,10 +21,11 @@ from gtransformer.preprocess.plain_text import read_plain
 from gtransformer.settings import read_value
 
 RECIPES = {"gtransformer": "demo", "transformer": "demo_full"}
+# What the G-Transformer must reach with the full budget.
 ENOUGH = {
     "s_bleu": 90.0,
     "accuracy": 90.0,
-}  # what the G-Transformer must reach with the full budget
+}
 SHOWN = {
     "s_bleu": "s-BLEU",
     "d_bleu": "d-BLEU",

@@ -67,9 +67,8 @@ def numbers_of(run: Run) -> dict[str, float]:
         name: values[max(values)] for name, values in curves.items() if VALIDATED.fullmatch(name)
     }
     if len(speeds := list(curves["train_wps"].values())) > 1:
-        found["words_per_second"] = statistics.median(
-            speeds[1:]
-        )  # the first has the start of the program in it
+        # The first has the start of the program in it.
+        found["words_per_second"] = statistics.median(speeds[1:])
     for name, record in (("training", "train"), ("translation", "generate.test")):
         times = read_json(folder / f"{record}.json")
         found[f"seconds of {name}"] = times["seconds"]
@@ -297,9 +296,8 @@ def draw_reach(rows: Sequence[Mapping[str, object]], path: Path) -> None:
 
 def new_figure(width: float, height: float, panels: int = 1):
     """Return a matplotlib figure with a size in inches, and the axes of its panels."""
-    logging.getLogger("matplotlib").setLevel(
-        logging.WARNING
-    )  # fairseq enables the logs of all libraries
+    # fairseq enables the logs of all libraries.
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=130, layout="constrained")

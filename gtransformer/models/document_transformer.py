@@ -72,9 +72,8 @@ class DocumentTransformerEncoder(DocumentEncoder):
         blocks,
     ):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
-        self.context_encoder = (
-            LayerStack()
-        )  # over the context alone (Eq. 5 to 9), as wide as the encoder's layers
+        # Over the context alone (Eq. 5 to 9), as wide as the encoder's layers.
+        self.context_encoder = LayerStack()
         self.context_encoder.init_layers(
             cfg, "encoder", [(AttentionBlock("self_attn", WHOLE),)] * cfg.context_layers
         )

@@ -25,9 +25,8 @@ def save(model: DocumentModel, folder: Path) -> None:
     """Write a model; a table that is tied is written once."""
     write_json(folder / CONFIG, {SYSTEM: model.system, **asdict(model.cfg)})
     save_model(model, str(folder / PARAMETERS))
-    (folder / PARAMETERS).chmod(
-        (folder / CONFIG).stat().st_mode
-    )  # safetensors lets nobody else read it
+    # safetensors lets nobody else read it.
+    (folder / PARAMETERS).chmod((folder / CONFIG).stat().st_mode)
 
 
 def load(folder: Path, source: Vocabulary, target: Vocabulary, **changed: str) -> DocumentModel:

@@ -48,9 +48,8 @@ class VarlenSegments:
         # in which a sentence's tokens are scattered needs a gather; all else is in order already.
         queries = _indices(pattern.order, query_start, query_length)
         keys = _indices(pattern.reach.order, key_start, key_length)
-        position = np.full(
-            queries_total, len(queries)
-        )  # a query in no segment reads a row of zeros
+        # A query in no segment reads a row of zeros.
+        position = np.full(queries_total, len(queries))
         position[queries] = np.arange(len(queries))
         self.query, self.key, self.position = (
             None if np.array_equal(index, np.arange(number)) else on_device(index, device)

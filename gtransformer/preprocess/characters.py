@@ -6,9 +6,8 @@ import re
 import unicodedata
 
 _WORD = "A-Za-z\u00aa-\u02af\u0370-\u052f"  # Latin, Greek, Cyrillic
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer: U+200B separates words
-)
+# Thai, Lao, Burmese, Khmer: U+200B separates words.
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 
 # Invisible characters: soft hyphen, zero-width space, word joiner, marks of direction. Joiners and
 # non-joiners (for Persian, Hindi, emoji) are listed only between letters of scripts that do not

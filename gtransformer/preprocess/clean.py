@@ -79,12 +79,16 @@ def clean_documents(
         kept = []
         for pair in document:
             source, target = (
-                "" if is_blank(line) or line == MISSING else line for line in map(clean_line, pair)
+                # TED's mark for a missing translation is no text; a model would learn to write it.
+                "" if is_blank(line) or line == MISSING else line
+                for line in map(clean_line, pair)
             )
             report.pairs_of_one_text += source == target != ""
             if every_line:
                 report.kept_empty_source += not source
                 report.kept_empty_target += not target
+            # Dev and test keep their lines, because translations are compared with them line by
+            # line.
             if every_line or (source and target):
                 kept.append((source, target))
         report.documents_read += 1

@@ -18,11 +18,12 @@ from gtransformer.errors import UserError
 from gtransformer.files import COMPRESSED, atomic_write, read_lines
 from gtransformer.preprocess.characters import DROPPED, is_blank, one_form
 
+# The corpora of Maruf et al. (2019), which ``scripts/get_*.sh`` download.
 BENCHMARKS = (
     "ted",
     "news",
     "europarl",
-)  # the corpora of Maruf et al. (2019), which ``scripts/get_*.sh`` download
+)
 DOCUMENT = "<d>"
 # How a text marks its documents.
 MARKED, BLANK, SINGLE, NONE = (

@@ -56,18 +56,16 @@ _PROPERTIES = (
     "file",
 )
 _CODES = ("bpt", "ept", "it", "ph", "ut")  # TMX: codes of the original format, which are no text
-_BREAK = re.compile(
-    r"\A(x-)?(lb|br|linebreak)\Z|<br\b", re.IGNORECASE
-)  # a code that stands for a blank
+# A code that stands for a blank.
+_BREAK = re.compile(r"\A(x-)?(lb|br|linebreak)\Z|<br\b", re.IGNORECASE)
 
 _DOC = re.compile(r"<doc\b([^>]*)>(.*?)</doc>", re.IGNORECASE | re.DOTALL)
 _SEG = re.compile(r"<seg\b([^>]*)>(.*?)</seg>", re.IGNORECASE | re.DOTALL)
 _SET = re.compile(r"<(src|ref)set\b([^>]*)>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""([\w:-]+)\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
-_LONE = re.compile(
-    r"&(?!(?:\w+|#\d+|#[xX][0-9a-fA-F]+);)"
-)  # HTML knows some entities without the semicolon, too
+# HTML knows some entities without the semicolon, too.
+_LONE = re.compile(r"&(?!(?:\w+|#\d+|#[xX][0-9a-fA-F]+);)")
 
 
 @dataclass

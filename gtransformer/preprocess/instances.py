@@ -207,9 +207,8 @@ class _Indices:
         self.index = {
             word: number for number, word in enumerate((*RESERVED, *dictionary_words(dictionary)))
         }
-        self.code, self.dtype = (
-            (8, np.uint16) if len(self.index) < SMALL else (9, np.uint32)
-        )  # fairseq's
+        # fairseq's.
+        self.code, self.dtype = (8, np.uint16) if len(self.index) < SMALL else (9, np.uint32)
 
     def __call__(self, lines: Sequence[str]) -> tuple[bytes, list[int], int]:
         """Return the indices as bytes, the length of each line, and the number of words not in the

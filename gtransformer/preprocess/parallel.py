@@ -43,6 +43,7 @@ def map_chunks(
 
     lines = iter(lines)
     chunks = iter(lambda: list(islice(lines, size)), [])
+    # Two chunks tell whether there is work for more than one process.
     first = list(islice(chunks, 2))
     if len(first) < 2:
         workers = 1  # starting processes would take longer

@@ -76,6 +76,7 @@ def prepare(
         _report(f"{output}: prepared before from the same files with the same settings, kept")
         return found
 
+    # Written beside the final place, so that an interrupted run leaves nothing that looks finished.
     work = output.with_name(f"{output.name}.{os.getpid()}.tmp")
     try:
         counts = build(splits, work, settings)
@@ -118,6 +119,7 @@ def build(
         for split in splits:
             source, work = folder / "text" / f"{split}.{lang}", text.encode
             truecased = folder / STEPS / "truecased" / source.name
+            # Tokenising again would take as long as all the rest.
             if truecased.is_file():  # to learn BPE
                 source, work = truecased, text.splitter.subwords
             map_file(
@@ -137,6 +139,8 @@ def build(
             pair,
             settings.max_instance_tokens,
             settings.max_sents,
+            # Dev and test keep their long sentences: a score over fewer of them would not be
+            # comparable.
             settings.max_sentence_tokens if split == "train" else None,
             cleaned[split].documents,
         )
@@ -149,6 +153,8 @@ def build(
                 [folder / "instances" / f"train.{lang}" for lang in settings.learnt()]
             )
         else:
+            # All pieces belong to the dictionary, also those that training does not use: another
+            # corpus may.
             counts = dict.fromkeys(SentencePieces(folder / SENTENCEPIECE_FILE).words(), 1)
         for lang in settings.learnt():
             write_dictionary(counts, settings.order(), folder / "bin" / f"dict.{lang}.txt")

@@ -103,6 +103,7 @@ def read_shaped(path: str | Path, shape: list[int], like: str | Path) -> Documen
     documents = _marked(path, lines)
     sizes = [len(document) for document in documents]
     if sizes != shape:
+        # The first document that differs is what a user has to look at.
         equal = takewhile(lambda pair: pair[0] == pair[1], zip(sizes, shape, strict=False))
         raise UserError(
             f"{path}: {len(sizes)} documents of {sum(sizes)} sentences, but {like} has "
@@ -119,9 +120,10 @@ def placed(path: str | Path, lines: list[str], shape: list[int], like: str | Pat
     no sentence is empty.
     """
     total, ends = sum(shape), list(accumulate(shape))
-    between = [
-        end + number for number, end in enumerate(ends[:-1])
-    ]  # positions of single blank lines
+    # Where blank lines between documents would be, if there is one after each but the last.
+    between = [end + number for number, end in enumerate(ends[:-1])]
+    # A blank line may also be an empty sentence. So first exactly one between documents is tried,
+    # which leaves other blank lines alone; then any number, if no sentence is empty.
     removed, blocks = set(between), _blocks(lines)
     if (
         len(lines) != total

@@ -58,13 +58,14 @@ STRATEGY_KINDS = {
 STRATEGIES = tuple(STRATEGY_KINDS)
 # Further options of decoding, here because commands offer them before PyTorch is loaded. auto: as
 # in training.
+# Of matrix products (tasks/trained.py).
 PRECISIONS = (
     "auto",
     "float32",
     "bfloat16",
     "float16",
     "int8",
-)  # of matrix products (tasks/trained.py)
+)
 # Whether a translation must have as many sentences as its source (search/rules.py).
 AUTO, ON, OFF = SENTENCE_RULES = ("auto", "on", "off")
 

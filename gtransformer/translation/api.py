@@ -119,9 +119,8 @@ class GTransformer:
         self.directory, self.chain, self.engine = directory, chain, engine
         self.options = directory.search
         self.keep = Keep(USUAL, self.survives)
-        self._between = (
-            "" if two_letters(directory.target_lang) in ("zh", "ja") else " "
-        )  # sentences of a line
+        # Sentences of a line.
+        self._between = "" if two_letters(directory.target_lang) in ("zh", "ja") else " "
         # A model may have fewer positions than an instance of its corpus has tokens; no sentence
         # may have more.
         self.max_instance_tokens = engine.longest + 1
@@ -308,9 +307,8 @@ class GTransformer:
         plain = iter(
             self.chain.decode([text for nbest in found for one in nbest for text in one.sentences])
         )
-        pieces: list[list[list[Translation]]] = [
-            [] for _ in window.lines
-        ]  # by line, source sentence, rank
+        # By line, source sentence, rank.
+        pieces: list[list[list[Translation]]] = [[] for _ in window.lines]
         at_limit = [False] * len(window.lines)
         for references, nbest in zip(window.instances, found, strict=True):
             ranked = [

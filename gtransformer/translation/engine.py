@@ -119,6 +119,7 @@ class Engine:
         self.sides.prefix = prefix_of(self.model, self.target)
         convert_to(precision, self.model)
         self.model.to(self.device)
+        # From now on weights do not change, so each layer prepares them for decoding once.
         self.model.decoder.hold_weights()
         self.longest, self.longest_sentence = (
             longest_source(self.model),
@@ -178,9 +179,8 @@ class Engine:
         generator = self._generators.get(options)
         if generator is None:
             strategy, rule = options.decoding_strategy(), options.sentence_rule
-            if (
-                rule == AUTO
-            ):  # each line needs a translation; --doc-mode full alone would not guarantee that
+            # Each line needs a translation; --doc-mode full alone would not guarantee that.
+            if rule == AUTO:
                 trained = self.directory.sentence_rule
                 rule = ON if strategy.kind != FULL or trained == AUTO else trained
             scoring = Scoring(
@@ -205,6 +205,7 @@ class Engine:
             )
             if strategy.definition.by_window:
                 generator = SequentialGenerator(generator, strategy)
+            # Only the last one: its options rarely change from call to call.
             self._generators = {options: generator}
         return generator
 
@@ -215,6 +216,7 @@ class Engine:
             tokens, hypo["positional_scores"].tolist(), self.target.eos(), skip
         )
         scores = [
+            # As ``align_sentences`` does with the text: surplus sentences belong to the last one.
             *scores[: count - 1],
             sum(scores[count - 1 :]),
             *[0.0] * (count - 1 - len(scores)),

@@ -31,9 +31,8 @@ class HeldOut:
 
     def __init__(self, corpora: Iterable[Path], langs: Sequence[str]):
         self._names: dict[str, str] = {}  # fingerprint of a whole document -> which one it is
-        self._owners: dict[str, set[str]] = defaultdict(
-            set
-        )  # fingerprint of a sentence -> documents with it
+        # Fingerprint of a sentence -> documents with it.
+        self._owners: dict[str, set[str]] = defaultdict(set)
         self._sizes: dict[str, int] = {}  # characters of a document's different sentences
         for corpus in corpora:
             splits = find_splits(corpus, *langs)

@@ -33,13 +33,11 @@ if TYPE_CHECKING:
     from gtransformer.translation.api import GTransformer
 
 BACK, FORWARD, OBSERVE, TARGET = "back", "forward", "observe", "target"
-TOPK = (
-    10  # of target: label smoothing gives improbable words a tenth of the probability (our choice)
-)
+# Of target: label smoothing gives improbable words a tenth of the probability (our choice).
+TOPK = 10
 AT_ONCE = 64  # documents
-_RESERVED = {
-    token: f"< {token[1:]}" for token in (DOCUMENT, "<s>", "</s>")
-}  # no token of the raw format
+# No token of the raw format.
+_RESERVED = {token: f"< {token[1:]}" for token in (DOCUMENT, "<s>", "</s>")}
 
 Documents = list[list[Pair]]
 

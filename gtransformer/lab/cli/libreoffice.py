@@ -131,9 +131,8 @@ class _Paragraphs(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.found: Page = {}
         self._id, self._tag = "", ""
-        self._texts: list[
-            list[str]
-        ] = []  # of the paragraph, and of the alternatives that are open in it
+        # Of the paragraph, and of the alternatives that are open in it.
+        self._texts: list[list[str]] = []
         # For each open span: None; for a switch its alternatives as (rank, text); for an
         # alternative its rank.
         self._spans: list[list[tuple[int, str]] | int | None] = []

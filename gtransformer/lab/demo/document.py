@@ -232,10 +232,11 @@ class Writer:
         candidates = deck.candidates()
         if self.unseen:  # templates without slots come last, as they are in training
             candidates.sort(key=lambda template: not template.slots)
+        # Few words fit some templates, and all or none may be held out.
         for strict in (
             True,
             False,
-        ):  # few words fit some templates, and all or none may be held out
+        ):
             for template in candidates:
                 if template.group and template.group in self.said:
                     continue

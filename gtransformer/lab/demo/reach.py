@@ -83,9 +83,8 @@ def write_group(
     dice = Dice("reach", *key, phenomenon, *row, number)
     gaps = [distance_in(row, number)]
     if row[0] >= SECOND_ITEM_DISTANCE:
-        turn = number + number // (
-            row[1] - row[0] + 1
-        )  # combines every distance with every nearby one
+        # Combines every distance with every nearby one.
+        turn = number + number // (row[1] - row[0] + 1)
         gaps.append(distance_in(NEARBY[turn % len(NEARBY)], number // len(NEARBY)))
     if phenomenon == "address":
         versions = _about_reader(Writer(dice, unseen), gaps)

@@ -56,9 +56,8 @@ class BatchVector(LayerStack):
         means = mean_by_document(self.run_layers(x, self.view(layout)), layout)
         # Every instance counts equally, however long it is.
         vector = means.sum(dim=0, keepdim=True) / len(means)
-        vector = (
-            dropout(vector, self.cfg.dropout) if self.training else vector
-        )  # the same for all instances
+        # The same for all instances.
+        vector = dropout(vector, self.cfg.dropout) if self.training else vector
         return vector.expand(layout.batch, -1)
 
 

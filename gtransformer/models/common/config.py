@@ -24,9 +24,8 @@ ACTIVATIONS = {
 }
 ON, OFF = SWITCH = ("on", "off")
 COMPILE = ("auto", ON, OFF)
-UNLIMITED_POSITIONS = (
-    1_000_000  # the task's default limit on tokens; sinusoidal positions extend as needed
-)
+# The task's default limit on tokens; sinusoidal positions extend as needed.
+UNLIMITED_POSITIONS = 1_000_000
 
 
 def option(default, help: str, choices=None):

@@ -31,9 +31,8 @@ class DocumentDecoder(DocumentEmbedding):
     """
 
     side = "decoder"
-    copies: list[DocumentDecoder] | None = (
-        None  # the copy for decoding, once it is made; None: weights may change
-    )
+    # The copy for decoding, once it is made; None: weights may change.
+    copies: list[DocumentDecoder] | None = None
 
     def __init__(
         self,
@@ -50,10 +49,11 @@ class DocumentDecoder(DocumentEmbedding):
         # appends: probabilities equal the sentence model's only if these words are left out of the
         # softmax.
         last = getattr(cfg, "output_words", None) or len(dictionary)
+        # Entries of the dictionary.
         self.predictable = (
             getattr(cfg, "first_output_word", None) or 0,
             last,
-        )  # entries of the dictionary
+        )
         self.predicts_some = self.predictable != (0, len(dictionary))  # and not all
         if cfg.share_decoder_input_output_embed or cfg.share_all_embeddings:
             self.output_projection.weight = embed_tokens.weight

@@ -166,9 +166,8 @@ class DocumentModel(nn.Module):
         """
         if packed is not None:
             return compiled_loss(self, packed, smoothing)
-        layout = self.decoder.layout(
-            prev_output_tokens
-        )  # read now: after the encoder the host would wait for it
+        # Read now: after the encoder the host would wait for it.
+        layout = self.decoder.layout(prev_output_tokens)
         encoder_out = self.encoder(src_tokens, src_lengths, **more)
         return self.decoder(
             prev_output_tokens, encoder_out=encoder_out, ragged=ragged, layout=layout
@@ -221,9 +220,8 @@ class DocumentModel(nn.Module):
 
 # Filled by the modules of the systems when they are imported, and by a user's own folder.
 SYSTEMS: dict[str, type[DocumentModel]] = {}
-on_registration: list[
-    Callable[[type[DocumentModel]], None]
-] = []  # called with every further system
+# Called with every further system.
+on_registration: list[Callable[[type[DocumentModel]], None]] = []
 
 
 def register(

@@ -87,9 +87,8 @@ def from_transformer(
     }
     tied = _tied_names(model)
     for name, first in tied.items():
-        if (
-            name not in given and first in given
-        ):  # older fairseq stores a shared output layer only once
+        # Older fairseq stores a shared output layer only once.
+        if name not in given and first in given:
             given[name] = given[first]
     # Language symbols that the task appends to the dictionary; the pretrained table ends before
     # them.
@@ -111,9 +110,8 @@ def from_transformer(
     _check_ties(given, tied)
     fresh = sorted(own.keys() - given.keys())
     for name in fresh:
-        local = name.replace(
-            "_global.", "_local."
-        )  # of an SSRU, which has other projections, nothing can be copied
+        # Of an SSRU, which has other projections, nothing can be copied.
+        local = name.replace("_global.", "_local.")
         copied = global_from_local and is_copied(name) and local in given
         given[name] = given[local] if copied else own[name]
     new = sum(not model.is_pretrained(name) for name in fresh)
@@ -136,9 +134,8 @@ def make_neutral(state: dict[str, Tensor], fresh: Iterable[str], bias: float) ->
         gate, ours, other = (
             f"{block}_{part}" for part in ("gate.0", "local.out_proj", "global.out_proj")
         )
-        if (
-            f"{block}_local.input_proj.weight" in state
-        ):  # an SSRU's output is linear in what its input projection gives
+        # An SSRU's output is linear in what its input projection gives.
+        if f"{block}_local.input_proj.weight" in state:
             ours = f"{block}_local.input_proj"
         for part in ("weight", "bias"):
             if f"{ours}.{part}" in state:

@@ -12,12 +12,13 @@ from torch import Tensor
 
 from gtransformer.data.dictionaries import OVERWRITE, RESERVED, UNUSED
 
+# What fairseq's first four entries are here: <s>, <pad>, </s>, <unk>.
 SPECIAL = (
     "start",
     "pad",
     "eos",
     "unk",
-)  # what fairseq's first four entries are here: <s>, <pad>, </s>, <unk>
+)
 OUTPUT = "decoder.output_projection"
 ZERO = None  # of a special word without an embedding: the vector is zero
 
@@ -47,9 +48,8 @@ class ModelVocabulary:
         # after them.
         first = [self.special[name] for name in SPECIAL]
         start = self.special["start"]
-        own = (
-            start is not ZERO and self.words[start] == "<s>"
-        )  # else that vector is some other word's, too
+        # Else that vector is some other word's, too.
+        own = start is not ZERO and self.words[start] == "<s>"
         named = {self.special[name] for name in SPECIAL[not own :]}
         return [*first, *(row for row in range(len(self.words)) if row not in named)]
 
@@ -107,9 +107,8 @@ class SentenceModel:
         """
         encoder, decoder, output = self.tables
         found = dict(self.parameters)
-        source = target = reordered(
-            encoder, self.source
-        )  # of many languages a table has a gigabyte: once if shared
+        # Of many languages a table has a gigabyte: once if shared.
+        source = target = reordered(encoder, self.source)
         if decoder is not encoder or self.source.order() != self.target.order():
             target = reordered(decoder, self.target)
         found["encoder.embed_tokens.weight"], found["decoder.embed_tokens.weight"] = source, target

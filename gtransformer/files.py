@@ -56,8 +56,7 @@ def decode_lines(stream: Iterable[bytes], name: str | Path) -> Iterator[str]:
         except UnicodeDecodeError as error:
             raise UserError(
                 f"{name}, line {number}: byte 0x{error.object[error.start]:02x} at column "
-                f"{error.start + 1} is not "
-                "UTF-8; convert the file to UTF-8"
+                f"{error.start + 1} is not UTF-8; convert the file to UTF-8"
             ) from None
 
 

@@ -48,7 +48,10 @@ train() {
     --dropout 0 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 2048 --max-update "$6" --seed "$2" \
     --save-dir "$1" --no-epoch-checkpoints --save-interval-updates 100 --keep-interval-updates 4 --no-save-optimizer-state \
     --num-workers 1 --disable-validation
-  [ "$7" = last ] || { gtransformer average "$1" --last 4 -o "$1/mean.pt" && checkpoint=$1/mean.pt; }
+  if [ "$7" = mean ]; then
+    gtransformer average "$1" --last 4 -o "$1/mean.pt"
+    checkpoint=$1/mean.pt
+  fi
   gtransformer export help "$1.model" --prepared help --checkpoint "$checkpoint" --unkpen 1000
 }
 mkdir -p translations

@@ -61,15 +61,13 @@ class InstanceIndex:
         if len(self.instances) != len(counts):
             raise UserError(
                 f"{path}: describes {len(self.instances)} instances, the data has {len(counts)}; "
-                "prepare the corpus "
-                "again"
+                "prepare the corpus again"
             )
         for number, ((*_, expected), found) in enumerate(zip(self.instances, counts, strict=True)):
             if expected != found:
                 raise UserError(
                     f"{path}: instance {number} has {expected} sentences, in the data it has "
-                    f"{found}; prepare the "
-                    "corpus again"
+                    f"{found}; prepare the corpus again"
                 )
 
 

@@ -307,8 +307,7 @@ KINDS = {
     ),
     "current": Kind(
         "each sentence after --context-sentences previous ones of the source and "
-        "--target-context-sentences of the "
-        "target",
+        "--target-context-sentences of the target",
         context=0,
         target_context=True,
     ),

@@ -151,8 +151,7 @@ def read_translations(path: str | Path, instance_index: InstanceIndex) -> list[T
     if different is not None:
         raise UserError(
             f"{path}: sentence {different[1]} of document {different[0]} (from 0) is taken from "
-            f"{taken[different]} "
-            f"instances; {TRANSLATED}"
+            f"{taken[different]} instances; {TRANSLATED}"
         )
     return translations
 

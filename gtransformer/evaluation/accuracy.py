@@ -243,7 +243,6 @@ def read_outputs(path: Path, items: Sequence[Item]) -> list[str]:
     if len(outputs) != len(items):
         raise UserError(
             f"{path}: {len(outputs)} lines or documents, but the suite has {len(items)} items; "
-            "write the translation "
-            "of each item on a line, or documents that each start with <d>"
+            "write the translation of each item on a line, or documents that each start with <d>"
         )
     return outputs

@@ -129,8 +129,7 @@ def read_any_number(path: str | Path, shape: list[int], like: Path) -> Documents
     if len(documents) != len(shape):
         raise UserError(
             f"{path}: {len(documents)} document(s), but {like} has {len(shape)}; sentences can be "
-            "aligned within "
-            "documents only, so open each by a line <d>"
+            "aligned within documents only, so open each by a line <d>"
         )
     return documents
 

@@ -146,8 +146,8 @@ def notes(system: Evaluation, named: bool) -> Iterator[str]:
         )
         yield (
             f"{start}{counts['misaligned_instances']} instances (of plain text: documents) have "
-            "another number of "
-            f"sentences than their source; for scores over sentences they were {how}"
+            "another number of sentences than their source; for scores over sentences they were "
+            f"{how}"
         )
     if counts["left_out_sentences"]:
         yield (

@@ -40,15 +40,14 @@ class DocumentTransformerConfig(DocumentModelConfig):
     context_of_first: str = option(
         NOTHING,
         "context of a first sentence. nothing: a single </s>; itself: its own words, so that "
-        "single "
-        "sentences also train context attention",
+        "single sentences also train context attention",
         FIRST,
     )
     freeze_sentence_parameters: bool = option(
         False,
         "step 2 of two: train only the context encoder, context attention, gates and the norms "
-        "after them; all else "
-        "keeps the values of the checkpoint of --finetune-from-model, with dropout still on",
+        "after them; all else keeps the values of the checkpoint of --finetune-from-model, with "
+        "dropout still on",
     )
 
 

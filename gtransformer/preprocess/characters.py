@@ -13,9 +13,7 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 # non-joiners (for Persian, Hindi, emoji) are listed only between letters of scripts that do not
 # need them.
 _UNSEEN = re.compile(
-    "[\u00ad\u2060\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-    f"|(?<![{_UNSPACED}])\u200b(?![{_UNSPACED}])"
-    f"|(?<=[{_WORD}])[\u200c\u200d](?=[{_WORD}])"
+    f"[\u00ad\u2060\u200e\u200f\u202a-\u202e\u2066-\u2069]|(?<![{_UNSPACED}])\u200b(?![{_UNSPACED}])|(?<=[{_WORD}])[\u200c\u200d](?=[{_WORD}])"
 )
 # Letters in a shape that a font would choose: ligatures, Arabic presentation forms.
 _SHAPED = re.compile("[\ufb00-\ufb06\ufb13-\ufb17\ufb50-\ufdfb\ufe70-\ufefc]")

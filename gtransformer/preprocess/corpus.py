@@ -50,8 +50,8 @@ _OTHER_FORMAT = re.compile(
 )
 
 _TABLE = (
-    "gtransformer convert files OUT --split train --input corpus.tsv --columns document en "
-    "de -s en -t de"
+    "gtransformer convert files OUT --split train --input corpus.tsv --columns document en de -s "
+    "en -t de"
 )
 _JSON = (
     "JSON, not plain text; make a table of its fields: jq -r '.[] | [.document, .en, .de] | @tsv' "

@@ -219,8 +219,8 @@ def _column(path: Path, columns: Sequence[str], names: Sequence[str], lang: str 
         )
         if names == _DOCUMENT:
             what += (
-                "; where blank rows separate documents (News Commentary), make two texts with "
-                "cut -f1 and cut -f2 "
+                "; where blank rows separate documents (News Commentary), make two texts with cut "
+                "-f1 and cut -f2 "
             )
             what += "and give both to --input: --format plain"
         raise fault(path, 1, what)

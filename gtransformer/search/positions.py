@@ -55,9 +55,8 @@ def within_positions(
         left = int(torch.as_tensor(positions).expand(len(sentences))[crowded[0]])
         raise UserError(
             f"{int(sentences[crowded[0]])} sentences do not fit the {left} positions that the "
-            "model has for them: "
-            "prepare with a smaller --max-instance-tokens, or give a smaller --context-sentences "
-            "or --window-tokens"
+            "model has for them: prepare with a smaller --max-instance-tokens, or give a smaller "
+            "--context-sentences or --window-tokens"
         )
     # One word for each, the rest in proportion: rounded down, the sum stays within the limit.
     real = limits.gt(0)

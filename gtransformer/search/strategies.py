@@ -38,9 +38,8 @@ STRATEGY_KINDS = {
     FULL: StrategyKind("instance by instance", by_window=False),
     SEQUENTIAL: StrategyKind(  # SD of Herold and Ney 2023
         "a sentence at a time after the translations of its context: --context-sentences with "
-        "--instances sliding "
-        "and current, else what fits --window-tokens, or without that all previous sentences of "
-        "its instance",
+        "--instances sliding and current, else what fits --window-tokens, or without that all "
+        "previous sentences of its instance",
         context=True,
     ),
     SLIDING: StrategyKind(  # Zhang et al. 2023
@@ -50,8 +49,7 @@ STRATEGY_KINDS = {
     ),
     PARALLEL: StrategyKind(
         "all sentences of an instance at a time, each with a beam of its own after a greedy draft "
-        "of the sentences "
-        "before it; with --beam 1 the result is that of full",
+        "of the sentences before it; with --beam 1 the result is that of full",
         by_window=False,
     ),
 }
@@ -180,8 +178,7 @@ class Strategy:
         if self.tokens is not None and length > self.tokens:
             raise UserError(
                 f"sentence {sentence} of document {document} has {length} source tokens with <s> "
-                "and </s>, more than "
-                f"--window-tokens {self.tokens}: give {length} or more"
+                f"and </s>, more than --window-tokens {self.tokens}: give {length} or more"
             )
 
     def cost(self, lengths: Sequence[int]) -> int:

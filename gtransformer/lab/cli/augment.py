@@ -176,8 +176,8 @@ def select(args: argparse.Namespace, documents: Iterable[list[Pair]]) -> Documen
         else:
             raise UserError(
                 f"{args.text}: the document that begins '{document[0][0][:40]}' is held out: it "
-                "is, or has much of, "
-                f"{name}; remove it, or leave such documents out with --skip-held-out"
+                f"is, or has much of, {name}; remove it, or leave such documents out with "
+                "--skip-held-out"
             )
     print(f"selected: {len(kept)} documents; left out, because they are held out: {left_out}")
     return kept

@@ -63,9 +63,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="gtransformer lab demo-corpus",
         description="Write a seeded English-German corpus whose correct German needs the context "
-        "of the document, in "
-        "the raw corpus format, with a contrastive test set. The same options give the same bytes "
-        "everywhere.",
+        "of the document, in the raw corpus format, with a contrastive test set. The same options "
+        "give the same bytes everywhere.",
     )
     parser.add_argument(
         "--output", required=True, metavar="DIR", help="directory to write to (made if missing)"
@@ -86,10 +85,9 @@ def print_splits(splits: dict[str, dict]) -> None:
     for split, counts in splits.items():
         print(
             f"{split}: {counts['documents']} documents, {counts['sentences']} sentences, per "
-            "document "
-            f"{counts['tokens_per_document_en']['mean']} English and "
-            f"{counts['tokens_per_document_de']['mean']} German "
-            f"tokens; word types {counts['word_types_en']} and {counts['word_types_de']}"
+            f"document {counts['tokens_per_document_en']['mean']} English and "
+            f"{counts['tokens_per_document_de']['mean']} German tokens; word types "
+            f"{counts['word_types_en']} and {counts['word_types_de']}"
         )
 
 

@@ -23,11 +23,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="gtransformer lab reach-corpus",
         description="Write a contrastive set in which every answer is disclosed a known number of "
-        "sentences back and "
-        f"nowhere nearer (DIR/{SET}), and a corpus to train on (DIR): letters of the demonstration "
-        "corpus and, for "
-        "each, three documents like the set's. The same options give identical files on every "
-        "machine.",
+        f"sentences back and nowhere nearer (DIR/{SET}), and a corpus to train on (DIR): letters "
+        "of the demonstration corpus and, for each, three documents like the set's. The same "
+        "options give identical files on every machine.",
     )
     parser.add_argument(
         "--output", required=True, metavar="DIR", help="directory to write to (made if missing)"

@@ -61,8 +61,7 @@ def write_splits(
             else:
                 raise UserError(
                     f"the earlier splits are so large that no new document for '{split}' can be "
-                    "disjoint from them; "
-                    "reduce the number of documents"
+                    "disjoint from them; reduce the number of documents"
                 )
             documents.append(document)
         for document in documents:

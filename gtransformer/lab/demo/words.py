@@ -123,21 +123,20 @@ NOUNS = {
     "m": _nouns(
         "m",
         "table = Tisch, chair = Stuhl, cupboard = Schrank, carpet = Teppich, coat = Mantel, hat = "
-        "Hut, "
-        "suitcase = Koffer, umbrella = Regenschirm, ring = Ring, mirror = Spiegel, computer = "
-        "Computer, basket = Korb",
+        "Hut, suitcase = Koffer, umbrella = Regenschirm, ring = Ring, mirror = Spiegel, computer "
+        "= Computer, basket = Korb",
     ),
     "f": _nouns(
         "f",
         "lamp = Lampe, bag = Tasche, clock = Uhr, guitar = Gitarre, vase = Vase, jacket = Jacke, "
-        "camera = Kamera, "
-        "necklace = Kette, blanket = Decke, cup = Tasse, doll = Puppe, trumpet = Trompete",
+        "camera = Kamera, necklace = Kette, blanket = Decke, cup = Tasse, doll = Puppe, trumpet = "
+        "Trompete",
     ),
     "n": _nouns(
         "n",
         "book = Buch, picture = Bild, bed = Bett, sofa = Sofa, dress = Kleid, shirt = Hemd, piano "
-        "= Klavier, "
-        "bicycle = Fahrrad, radio = Radio, shelf = Regal, telephone = Telefon, knife = Messer",
+        "= Klavier, bicycle = Fahrrad, radio = Radio, shelf = Regal, telephone = Telefon, knife = "
+        "Messer",
     ),
 }
 
@@ -166,8 +165,7 @@ CITIES = _words(
 )
 DAYS = _words(
     "Monday = Montag, Tuesday = Dienstag, Wednesday = Mittwoch, Thursday = Donnerstag, Friday = "
-    "Freitag, "
-    "Saturday = Samstag, Sunday = Sonntag"
+    "Freitag, Saturday = Samstag, Sunday = Sonntag"
 )
 MONTHS = _words("May = Mai, June = Juni, July = Juli, August = August")
 PAST = _words("yesterday = gestern, last week = letzte Woche, this morning = heute Morgen")
@@ -186,8 +184,7 @@ SKILLS = _words("sings = singt, cooks = kocht, swims = schwimmt, dances = tanzt,
 
 COLOURS_AND_SIZES = _words(
     "new = neu, old = alt, small = klein, big = groß, red = rot, blue = blau, green = grün, black "
-    "= schwarz, "
-    "white = weiß, yellow = gelb"
+    "= schwarz, white = weiß, yellow = gelb"
 )
 MOODS = _words(
     "tired = müde, happy = glücklich, ill = krank, sad = traurig, nervous = nervös, hungry = "

@@ -32,8 +32,8 @@ from gtransformer.modules.reach import Reach, by_document
 ENCODER, DECODER, BOTH_SIDES, NONE = SIDES = ("encoder", "decoder", "both", "none")
 CONTINUOUS, DISCRETE, IDENTITY = GATES = ("continuous", "discrete", "identity")
 WHERE = (
-    "which sides attend to the other instances of the batch; none: a pseudo-document "
-    "Transformer with the same norm"
+    "which sides attend to the other instances of the batch; none: a pseudo-document Transformer "
+    "with the same norm"
 )
 
 
@@ -56,8 +56,7 @@ class DocFlatConfig(BatchAttentionConfig):
     context_gate: str = option(
         CONTINUOUS,
         "how the result of batch attention is added. continuous: by a gate (DocFlat C); discrete: "
-        "by a gate of 0 or 1 "
-        "(D); identity: as it is (I)",
+        "by a gate of 0 or 1 (D); identity: as it is (I)",
         GATES,
     )
     gate_threshold: float = option(0.5, "gamma: where discrete gates open")

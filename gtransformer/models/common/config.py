@@ -79,22 +79,21 @@ class DocumentModelConfig:
     autocast: str = option(
         "none",
         "compute matrix products in this precision; parameters and residual states stay in "
-        "float32; float16 is for "
-        "translation only: training in it needs the loss scaling of fairseq's --fp16",
+        "float32; float16 is for translation only: training in it needs the loss scaling of "
+        "fairseq's --fp16",
         AUTOCAST,
     )
     load_partial: bool = option(
         False,
         "the checkpoint of --finetune-from-model (or --restore-file) may be a Transformer's: its "
-        "attention becomes "
-        "the first of this model, such as group attention; what it lacks starts from random values",
+        "attention becomes the first of this model, such as group attention; what it lacks starts "
+        "from random values",
     )
     marks_loss: str = option(
         ON,
         "off: <s> between sentences and the language symbol do not count in the loss: a sentence "
-        "model has never "
-        "predicted them, and learning this would dominate the first updates (set by "
-        "--sentence-model)",
+        "model has never predicted them, and learning this would dominate the first updates (set "
+        "by --sentence-model)",
         SWITCH,
     )
     # In fairseq these are options of the task.

@@ -106,8 +106,7 @@ class DocumentModel(nn.Module):
         if cfg.share_all_embeddings and source != target:
             raise UserError(
                 "--share-all-embeddings needs one joined dictionary for both languages, but those "
-                "of the data differ; "
-                "prepare the data with one, or leave the option out"
+                "of the data differ; prepare the data with one, or leave the option out"
             )
         # fairseq's own initialisation, so that a random start is the release's.
         words = make_embedding(source, cfg.encoder_embed_dim)

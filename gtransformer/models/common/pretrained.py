@@ -210,9 +210,8 @@ def _check_structure(
     if reasons:
         raise UserError(
             f"the pretrained checkpoint is of another structure: {reasons[0]} (differences: "
-            f"{len(reasons)}). Layers, "
-            "layer norms, kinds of positions and dictionaries (prepare the data with the model's) "
-            "must be the same"
+            f"{len(reasons)}). Layers, layer norms, kinds of positions and dictionaries (prepare "
+            "the data with the model's) must be the same"
         )
 
 
@@ -220,7 +219,7 @@ def _check_ties(given: dict[str, Tensor], tied: dict[str, str]) -> None:
     for name, first in tied.items():
         if name in given and first in given and not given[name].equal(given[first]):
             raise UserError(
-                f"the pretrained checkpoint has a {name} of its own, but this model shares it with "
-                f"{first}: train with "
-                "the options for sharing embeddings that it was trained with"
+                f"the pretrained checkpoint has a {name} of its own, but this model shares it "
+                f"with {first}: train with the options for sharing embeddings that it was trained "
+                "with"
             )

@@ -71,15 +71,14 @@ class GTransformerConfig(DocumentModelConfig):
     sentence_model: str | None = option(
         None,
         "start from this sentence Transformer, a checkpoint of fairseq's task translation or of "
-        "this package, with "
-        "equal outputs at first (not with --doc-mode full); the data must have its dictionary",
+        "this package, with equal outputs at first (not with --doc-mode full); the data must have "
+        "its dictionary",
     )
     sentence_marks: str = option(
         BOTH_MARKS,
-        "boundary tokens that layers see. both: <s> and </s>; end: </s> behind a source and around "
-        "a target sentence, "
-        "as in fairseq's task translation; start: no <s> on the source side, as in Marian (set by "
-        "--sentence-model)",
+        "boundary tokens that layers see. both: <s> and </s>; end: </s> behind a source and "
+        "around a target sentence, as in fairseq's task translation; start: no <s> on the source "
+        "side, as in Marian (set by --sentence-model)",
         SENTENCE_MARKS,
     )
     output_words: int | None = option(
@@ -108,8 +107,7 @@ class GTransformerConfig(DocumentModelConfig):
     trained_parameters: str = option(
         ALL_PARAMETERS,
         "what fine-tuning trains. new: what the pretrained model does not have; top: all of the "
-        "layers with new "
-        "parameters",
+        "layers with new parameters",
         TRAINED_PARAMETERS,
     )
 

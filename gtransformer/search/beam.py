@@ -108,6 +108,7 @@ def best_words(
     Raises UserError for log probabilities that are not numbers.
     """
     device, count = features[0].device, len(short)
+    # Logits of all hypotheses at once would be the largest tensor of the search.
     rows = rows_at_once(features[0], states[0].vocabulary)
     found = []
     for part in [slice(first, first + rows) for first in range(0, count, rows)]:
@@ -119,11 +120,13 @@ def best_words(
             scores.append(log_probabilities(logits))
         lprobs = scores[0]
         if len(scores) > 1:
+            # The ensemble's probability is the mean of its models' probabilities, as in fairseq.
             lprobs = torch.stack(scores).logsumexp(dim=0) - np.log(len(scores))
         if scoring.unkpen:
             lprobs[:, scoring.unk] -= scoring.unkpen
         which = (on_device(np.flatnonzero(one[part]), device) for one in (short, full))
         rule.restrict(lprobs, *which)
+        # At most ``beam`` of these end the document, so at least ``beam`` go on.
         number = 2 * scoring.beam
         if scoring.sampling is not None:
             lprobs[:, scoring.unk] = -torch.inf  # no text
@@ -173,12 +176,10 @@ class BeamSearch:
         self.active = np.arange(len(limits))  # numbers of the searches that go on
         self.finished: list[list[dict]] = [[] for _ in self.active]
         self.prefixes = start or rule.start(len(limits), self.beam)
-        self.tokens = np.zeros(
-            (len(limits), self.beam, 0), dtype=np.int64
-        )  # of all hypotheses, step by step
-        self.sums = np.full(
-            (len(limits), self.beam, 1), -np.inf
-        )  # of their log probabilities, with a 0 before them
+        # Of all hypotheses, step by step.
+        self.tokens = np.zeros((len(limits), self.beam, 0), dtype=np.int64)
+        # Of their log probabilities, with a 0 before them.
+        self.sums = np.full((len(limits), self.beam, 1), -np.inf)
         self.sums[:, 0] = 0.0  # of equal hypotheses only the first counts
 
     def run(self) -> list[list[dict]]:
@@ -218,6 +219,7 @@ class BeamSearch:
             tokens.reshape(-1, width)[inside, : found.shape[1]] = words
         values[between, 0] = 0.0
         tokens[between, 0] = forced[between]
+        # A candidate is a hypothesis with one more token.
         values += scores[..., None]
         self._choose(values.reshape(len(values), -1), tokens.reshape(len(values), -1))
 

@@ -87,6 +87,7 @@ class SentenceRule:
         return SentenceState(
             newest=tokens,
             complete=state.complete + (tokens == self.eos),
+            # Zero after a given token: the next one is the sentence's first word.
             words=(state.words + 1) * ~self._given(tokens),
         )
 
@@ -146,6 +147,7 @@ class SentenceRule:
             short, full: int64 indices of the hypotheses whose sentence is too short to end, or must
                 end (``length_bounds``).
         """
+        # The next lines overwrite what a forced </s> must keep, the model's own score.
         scores = lprobs[:, self.end].clone()
         lprobs.index_fill_(1, self.forbidden, -torch.inf)
         if len(short):
@@ -211,6 +213,7 @@ def sentence_length_limits(
     sentences = tag_of_newest(src_tokens, bos)
     most = max(1, int(sentences.max()))
     counts = torch.zeros(len(src_tokens), most + 1, dtype=torch.int64, device=src_tokens.device)
+    # Words of every source sentence, counted by their group tags; column 0 is padding.
     counts.scatter_add_(1, group_tags(src_tokens, bos), words.long())
     limits = (
         (a * counts[:, 1:].double() + b)

@@ -197,6 +197,7 @@ def read_structure(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     """
     values = {name: config.get(name) or allowed[0] for name, allowed in CHOICES.items()}
     found = {name: value for name, value in values.items() if value not in CHOICES[name]}
+    # d dropout, a add, n norm: before the block, after it, and at the top of the stack.
     layout = tuple(
         config.get(f"transformer-{name}") or ""
         for name in ("preprocess", "postprocess", "postprocess-top")

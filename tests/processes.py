@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 
 STREAMS = {
     "stdout": subprocess.PIPE,
@@ -29,20 +27,3 @@ def run_group(command: list, timeout: float = 560, **options) -> subprocess.Comp
             os.killpg(process.pid, signal.SIGKILL)
             raise
     return subprocess.CompletedProcess(command, process.returncode, output)
-
-
-def interrupt_when(ready: Callable[[], bool], command: list, **options) -> str:
-    """End a program by SIGTERM as soon as something is ready, and return its output. It must end
-    with status 130.
-    """
-    with subprocess.Popen(list(map(str, command)), **STREAMS, **options) as process:
-        try:
-            while not ready():
-                assert process.poll() is None, process.communicate()[0][-3000:]
-                time.sleep(0.05)
-            process.send_signal(signal.SIGTERM)
-            output, _ = process.communicate(timeout=60)
-        finally:
-            process.kill()
-    assert process.returncode == 130, output
-    return output

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import random
-from argparse import Namespace
 from dataclasses import fields
 from pathlib import Path
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
-from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
@@ -28,25 +26,6 @@ from gtransformer.plugin.task import TranslationDocTask
 
 ENGINES = {"dense": DensePattern, "packed": PackedPattern}
 ROOT = Path(__file__).resolve().parents[1]
-# What all figures of the smallest study share: common.yaml of a folder of studies.
-SMALLEST_STUDY = """
-description: the smallest
-miniature:
-  corpus: {documents: 8, dev-documents: 2, test-documents: 1, contrastive-items: 3}
-  seeds: [1]
-  systems: {plain: {name: Plain, recipe: demo_full}, ours: {name: Ours, recipe: demo}}
-  length: 64
-  changes:
-    {prepare.max-instance-tokens: 64, prepare.vocabulary-size: 400, train.encoder-layers: 1,
-    train.decoder-layers: 1,
-     train.encoder-ctxlayers: 1, train.decoder-ctxlayers: 1, train.cross-ctxlayers: 1,
-     train.max-tokens: 128,
-     train.max-update: 12, train.total-num-update: 12, train.warmup-updates: 2,
-     train.log-interval: 2,
-     train.validate-interval-updates: 4, train.save-interval-updates: 4, generate.beam: 1,
-     generate.max-len-a: 0,
-     generate.max-len-b: 3}
-"""
 SHARED = ROOT.parent / "shared"
 PARITY = ROOT / "tests" / "parity"  # computed by the authors' release
 
@@ -150,18 +129,6 @@ def drawn(
                 0.1 * torch.randn_like(parameter)
             )
     return model.double().eval()
-
-
-def fairseqs_model(dictionary: Dictionary) -> TransformerModelBase:
-    """fairseq's own Transformer, which knows nothing of documents, in evaluation mode."""
-    torch.manual_seed(1)
-    cfg = TransformerConfig()
-    for side in (cfg.encoder, cfg.decoder):
-        side.embed_dim, side.ffn_embed_dim, side.layers, side.attention_heads = 16, 24, 2, 2
-    cfg.decoder.input_dim = cfg.decoder.output_dim = 16
-    cfg.max_source_positions = cfg.max_target_positions = 200
-    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    return TransformerModelBase.build_model(cfg, task).eval()
 
 
 def task_config(**options) -> TranslationDocConfig:

@@ -6,25 +6,7 @@ from fairseq.modules import MultiheadAttention as FairseqAttention
 from torch.nn import functional
 
 from gtransformer.modules.attention import Gate, MultiheadAttention, mixed
-from gtransformer.modules.packed import PackedPattern
-from gtransformer.modules.reach import by_document, by_sentence
-from tests.support import make_local_or_global, ragged, relative_error
-
-
-@pytest.mark.parametrize("engine", ["dense", "packed"])
-def test_global_attention_is_pytorchs_multihead_attention(engine):
-    ours = MultiheadAttention(12, 3).double()
-    theirs = torch.nn.MultiheadAttention(12, 3, batch_first=True, dtype=torch.float64)
-    with torch.no_grad():
-        for name in ("weight", "bias"):
-            parts = [getattr(getattr(ours, f"{x}_proj"), name) for x in "qkv"]
-            getattr(theirs, f"in_proj_{name}").copy_(torch.cat(parts))
-            getattr(theirs.out_proj, name).copy_(getattr(ours.out_proj, name))
-    layout = ragged([[1] * 7])
-    x = torch.randn(7, 12, dtype=torch.float64)
-    found = ours(x, x, make_local_or_global(engine, layout, layout, local=False, causal=False))
-    expected, _ = theirs(x.unsqueeze(0), x.unsqueeze(0), x.unsqueeze(0))
-    assert relative_error(found, expected[0]) < 1e-12
+from tests.support import make_local_or_global, ragged
 
 
 @pytest.mark.parametrize("memory_channels", [8, 6])
@@ -81,28 +63,6 @@ def test_gates_begin_as_in_the_release(bias):
     assert 0.99 * bound < largest <= bound
     assert gate[0].weight.var().item() == pytest.approx(bound**2 / 3, rel=0.05)
     assert gate[0].bias.eq(bias).all()
-
-
-def test_two_scopes_share_their_projections():
-    """LST attention: what two attentions with the same q, k and v give, each through its half of
-    the output layer.
-    """
-    torch.manual_seed(1)
-    both = MultiheadAttention(8, 2, scopes=2).double()
-    assert both.out_proj.weight.shape == (8, 16)
-    layout = ragged([[1, 1, 2, 2, 2], [1, 2]])
-    patterns = [PackedPattern(by(layout, layout)) for by in (by_sentence, by_document)]
-    x = torch.randn(7, 8, dtype=torch.float64)
-    expected = both.out_proj.bias
-    for number, pattern in enumerate(patterns):
-        alone = MultiheadAttention(8, 2).double()
-        for name in ("q_proj", "k_proj", "v_proj"):
-            getattr(alone, name).load_state_dict(getattr(both, name).state_dict())
-        with torch.no_grad():
-            alone.out_proj.weight.copy_(both.out_proj.weight[:, 8 * number : 8 * number + 8])
-            alone.out_proj.bias.zero_()
-        expected = expected + alone(x, x, pattern)
-    assert torch.allclose(both(x, x, *patterns), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

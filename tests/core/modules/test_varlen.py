@@ -9,8 +9,8 @@ import torch
 from torch.nn import functional
 
 from gtransformer.modules import varlen
-from gtransformer.modules.ragged import Ragged
-from tests.support import make_local_or_global, random_lengths, relative_error
+from tests.core.modules.test_engines import on_gpu
+from tests.support import make_local_or_global, ragged, random_lengths, relative_error
 
 
 def written_out(q, k, v, cu_seq_q, cu_seq_k, max_q, max_k, *, window_size):
@@ -26,19 +26,10 @@ def written_out(q, k, v, cu_seq_q, cu_seq_k, max_q, max_k, *, window_size):
     return torch.cat(outputs)
 
 
-def layout(draw, documents, device="cpu"):
+def layout(draw, documents):
     """Documents of sentences of random length."""
-    tags = [
-        [
-            number
-            for number, n in enumerate(random_lengths(draw, draw.randint(1, 6), 9), 1)
-            for _ in range(n + 1)
-        ]
-        for _ in range(documents)
-    ]
-    longest = max(map(len, tags))
-    padded = torch.tensor([row + [-1] * (longest - len(row)) for row in tags])
-    return Ragged((padded >= 0).to(device), padded.clamp(min=0).to(device))
+    shapes = [random_lengths(draw, draw.randint(1, 6), 10, 2) for _ in range(documents)]
+    return ragged([[n for n, length in enumerate(one) for _ in range(length)] for one in shapes])
 
 
 def inputs(queries, keys, dtype, device="cpu"):
@@ -78,8 +69,8 @@ def test_layout(monkeypatch, local, causal, own, seed):
 @pytest.mark.parametrize("local, causal, own", KINDS)
 def test_kernel_forward_and_backward(local, causal, own, dtype):
     draw = random.Random(1)
-    queries = layout(draw, 4, "cuda")
-    keys = queries if own else layout(draw, 4, "cuda")
+    queries = on_gpu(layout(draw, 4))
+    keys = queries if own else on_gpu(layout(draw, 4))
     sides = inputs(queries, keys, dtype, "cuda")
     exact = [side.detach().double().requires_grad_() for side in sides]
     expected = make_local_or_global("dense", queries, keys, local, causal).attend(*exact, 0.0)

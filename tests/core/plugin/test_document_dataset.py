@@ -37,26 +37,35 @@ def pairs(dictionary):
     return make
 
 
+def check_rows(batch, dataset):
+    """Source padded on the left, input and target on the right."""
+    inputs = batch["net_input"]
+    tensors = inputs["src_tokens"], inputs["prev_output_tokens"], batch["target"]
+    for row, number in enumerate(batch["id"].tolist()):
+        item, names = dataset[number], ("source", "prev_output_tokens", "target")
+        for name, found in zip(names, tensors, strict=True):
+            tokens = item[name].tolist()
+            padding = [P] * (found.shape[1] - len(tokens))
+            assert (
+                found[row].tolist()
+                == [*padding * (name == "source"), *tokens, *padding][: found.shape[1]]
+            )
+        assert inputs["src_lengths"][row] == len(item["source"])
+
+
 def test_collation(pairs):
     dataset = pairs([[2, 1], [5, 0, 3], [1]])
     batch = dataset.collater([dataset[i] for i in range(3)])
-    rows = {number: row for row, number in enumerate(batch["id"].tolist())}
-    source, previous = batch["net_input"]["src_tokens"], batch["net_input"]["prev_output_tokens"]
+    assert sorted(batch["id"].tolist()) == [0, 1, 2]
+    check_rows(batch, dataset)
     for number in range(3):
-        row, item = rows[number], dataset[number]
-        assert source[row][source[row].ne(P)].tolist() == item["source"].tolist()
-        assert source[row, -len(item["source"]) :].ne(P).all()  # padding on the left
-        target = item["target"].tolist()
-        assert target[-2:] == [E, L] and target.count(S) == item["source"].tolist().count(S) - 1
-        assert batch["target"][row][: len(target)].tolist() == target
-        assert batch["target"][row][len(target) :].eq(P).all()
-        assert previous[row][: len(target)].tolist() == [S, *target[:-1]]
-        assert previous[row][len(target) :].eq(P).all()
+        item = {name: dataset[number][name].tolist() for name in ("source", "target")}
+        assert item["target"][-2:] == [E, L]
+        assert item["target"].count(S) == item["source"].count(S) - 1
+        assert dataset[number]["prev_output_tokens"].tolist() == [S, *item["target"][:-1]]
     assert batch["ntokens"] == sum(len(dataset[i]["target"]) for i in range(3))
-    assert (
-        batch["net_input"]["src_lengths"].tolist()
-        == sorted(len(dataset[i]["source"]) for i in range(3))[::-1]
-    )
+    lengths = batch["net_input"]["src_lengths"].tolist()
+    assert lengths == sorted(lengths, reverse=True)
 
 
 def test_batches_drop_nothing(pairs):
@@ -99,27 +108,11 @@ def test_in_the_order_of_documents(pairs):
     dataset = pairs([[2, 1], [5, 0, 3], [1], [9]], spans=spans, in_order=True)
     order = dataset.ordered_indices()
     assert order.tolist() == [2, 0, 1, 3]
-    assert [batch.tolist() for batch in dataset.batch_by_size(order, max_tokens=10**6)] == [
-        [2, 0],
-        [1, 3],
-    ]
-    assert [batch.tolist() for batch in dataset.batch_by_size(order, max_sentences=1)] == [
-        [2],
-        [0],
-        [1],
-        [3],
-    ]
+    batches = dataset.batch_by_size(order, max_tokens=10**6)
+    assert [batch.tolist() for batch in batches] == [[2, 0], [1, 3]]
     batch, sizes = dataset.collater([dataset[i] for i in (0, 1, 2, 3)]), dataset.src_sizes
     assert batch["id"].tolist() == [0, 1, 2, 3] and sorted(sizes, reverse=True) != sizes.tolist()
-    for number in range(4):
-        item, inputs = dataset[number], batch["net_input"]
-        assert inputs["src_lengths"][number] == len(item["source"])
-        for found, expected in (
-            (inputs["src_tokens"], item["source"]),
-            (inputs["prev_output_tokens"], item["prev_output_tokens"]),
-            (batch["target"], item["target"]),
-        ):
-            assert found[number][found[number].ne(P)].tolist() == expected.tolist()
+    check_rows(batch, dataset)
 
 
 def test_what_does_not_count_comes_with_the_batch(pairs):

@@ -83,10 +83,11 @@ def test_a_resumed_epoch_has_the_sentences_that_are_left(processes):
         assert len(list(check_epoch(epoch, spans))) > 2
 
 
-def test_documents_take_turns():
-    """If batches are shuffled."""
+def test_documents_take_turns_in_another_order_every_epoch():
     task, dataset = load(**DOCFLAT)
-    order = [dataset.documents[ids[0], 0] for ids in epoch_of(iterator(task, dataset))]
-    assert 2 * np.count_nonzero(np.diff(order)) > len(order)  # not document after document
+    batches = iterator(task, dataset)
+    orders = [[dataset.documents[ids[0], 0] for ids in epoch_of(batches)] for _ in range(2)]
+    assert orders[0] != orders[1]
+    assert 2 * np.count_nonzero(np.diff(orders[0])) > len(orders[0])  # not document after document
     in_order = epoch_of(iterator(*load(**DOCFLAT)), shuffle=False)
     assert sum(in_order, []) == list(range(len(dataset)))

@@ -46,10 +46,8 @@ def check_rows(batch, dataset):
         for name, found in zip(names, tensors, strict=True):
             tokens = item[name].tolist()
             padding = [P] * (found.shape[1] - len(tokens))
-            assert (
-                found[row].tolist()
-                == [*padding * (name == "source"), *tokens, *padding][: found.shape[1]]
-            )
+            expected = padding + tokens if name == "source" else tokens + padding
+            assert found[row].tolist() == expected
         assert inputs["src_lengths"][row] == len(item["source"])
 
 

@@ -6,12 +6,15 @@ import shlex
 import sys
 from pathlib import Path
 
+import torch
+
 from gtransformer.run.recipe import Options
 
 # Half precision is for GPUs; recipes with these options can still be used on the CPU.
 HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
 # Values on and off, which YAML reads as true and false.
 SWITCHES = ("context-loss", "marks-loss", "sentence-rule")
+LARGE_GPU = 60e9  # bytes: room for every recipe's update in one batch
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -59,7 +62,30 @@ def device_options(options: Options, devices: int, gpus: int) -> Options:
 
     With fewer devices gradients are accumulated (``update-freq``); additional ones are not used.
     The batches of an update must divide evenly: of three GPUs a recipe for four devices uses two.
+    What this machine's GPUs do better is in ``gpu_options``.
     """
     batches = devices * int(options.get("update-freq", 1))
     used = max(count for count in range(1, max(1, min(devices, gpus)) + 1) if batches % count == 0)
-    return {"update-freq": batches // used} | ({"distributed-world-size": used} if gpus > 1 else {})
+    found = {"update-freq": batches // used}
+    if gpus > 1:
+        found["distributed-world-size"] = used
+    return found | (gpu_options(options, batches // used) if gpus else {})
+
+
+def gpu_options(options: Options, batches: int) -> Options:
+    """Return other options for the same update of so many batches, by the GPU of this machine.
+
+    With much memory they are one batch of as many tokens, unless batches are stretches of
+    documents. Where there is bfloat16, it replaces float16, which needs a loss scale.
+    """
+    found: Options = {}
+    if not torch.cuda.is_available():
+        return found
+    large = torch.cuda.get_device_properties(0).total_memory >= LARGE_GPU
+    if large and options.get("batch-order") != "document":
+        limits = {key: options[key] for key in ("max-tokens", "batch-size") if key in options}
+        found = {key: int(value) * batches for key, value in limits.items()}
+        found["update-freq"] = 1
+    if options.get("fp16") and torch.cuda.is_bf16_supported():
+        found |= {"fp16": None, "autocast": "bfloat16"}
+    return found

@@ -18,10 +18,11 @@ from gtransformer.data.batch_fields import ROWS
 from gtransformer.data.packing import PACKED
 from gtransformer.modules.fused_loss import fused_cross_entropy
 
+# In validation logs: without forced symbols, and the number of these tokens.
 WORD_NLL, WORDS = (
     "word_nll",
     "words",
-)  # in validation logs: without forced symbols, and the number of these tokens
+)
 
 
 @register_criterion(
@@ -49,6 +50,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             loss, nll = model(packed=sample[PACKED], smoothing=self.eps)
             return self._result(sample, sample["nsentences"], loss, nll, {})
         decoder = getattr(model, "decoder", None)
+        # Whether logits are nothing but states times weights.
         fusible = getattr(decoder, "output_is_product", False)
         if not fusible or self.report_accuracy or self.ignore_prefix_size or not reduce:
             return super().forward(model, sample, reduce)
@@ -61,6 +63,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             loss, nll = fused_cross_entropy(*product, self.eps)
             of_words = {}
             if not model.training and hasattr(self.task, "sides"):
+                # Tokens that search inserts itself.
                 forced = torch.isin(targets, targets.new_tensor(self.task.sides.unpredicted))
                 of_words = self._of_words(*product, forced, nll)
         return self._result(sample, sample["target"].size(0), loss, nll, of_words)
@@ -69,6 +72,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         self, sample: dict, instances: int, loss: Tensor, nll: Tensor, of_words: dict
     ) -> tuple:
         """Return what ``forward`` returns."""
+        # What gradients are divided by.
         sample_size = instances if self.sentence_avg else sample["ntokens"]
         logs = {
             "loss": loss.detach(),

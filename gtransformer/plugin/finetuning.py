@@ -57,6 +57,7 @@ def prepare_finetuning(
     bert = getattr(cfg, "bert_checkpoint", None)
     if bert and not resumes:
         load_bert(model, bert)
+    # Freezing comes before the optimizer is made, so that frozen parameters have no state.
     trained = str(getattr(cfg, "trained_parameters", ALL_PARAMETERS))
     if getattr(cfg, "freeze_sentence_parameters", False):
         trained = NEW
@@ -95,6 +96,7 @@ def freeze_pretrained(model: nn.Module, trained: str = NEW) -> None:
     ``trained``: NEW: all of them; TOP: but for those of layers that have further parameters, too.
     """
     names = [name for name, _ in model.named_parameters()]
+    # What the pretrained model lacks is random and has to be trained in any case.
     new = {name for name in names if not model.is_pretrained(name)}
     layers = {layer_of(name) for name in new} - {None} if trained == TOP else set()
     for name, parameter in model.named_parameters():

@@ -130,6 +130,7 @@ class TranslationWriter:
         if it is the last.
         """
         for row, (number, nbest) in enumerate(zip(sample["id"].tolist(), hypotheses, strict=True)):
+            # So that gtransformer score can put sentences back into their documents.
             document, first, count, *current = self.spans[number]
             instance = {
                 "id": number,
@@ -143,6 +144,7 @@ class TranslationWriter:
             if sample.get("target") is not None:
                 texts = self._text(nbest[0]["tokens"]), self._text(sample["target"][row])
                 self.segments[number] = texts
+        # Batches arrive in any order, and fairseq does not tell which is the last.
         if len(self.lines) == len(self.spans):
             write_lines(self.path, [self.lines[number] for number in sorted(self.lines)])
             for side, kind in enumerate(("gen", "ref") if self.segments else ()):

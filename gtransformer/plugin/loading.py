@@ -86,6 +86,7 @@ def load_split(
     """
     cfg = options.cfg
     paths = utils.split_paths(cfg.data)
+    # fairseq's way to train on one part of the data in each epoch: A/bin:B/bin.
     shard = paths[(epoch - 1) % len(paths)]
     groups = []
     for path in [shard, *options.further] if training else paths[:1]:
@@ -96,6 +97,7 @@ def load_split(
     target = context = None
     if groups[0].target is not None:
         target = joined([group.target for group in groups])
+        # Context sentences count in the loss unless --context-loss says otherwise.
         if str(cfg.context_loss) == "off" and options.scheme.with_context:
             context = np.concatenate([group.context for group in groups])
     spans = joined_spans([group.spans for group in groups])
@@ -147,6 +149,7 @@ def read_binaries(path: str, split: str, sides: Sides, combine: bool = False) ->
 
 def binarised_prefix(path: str, split: str, source: str, target: str) -> str | None:
     """Return ``path/split.source-target.``, or that of the reverse pair, whichever exists."""
+    # fairseq-preprocess names files after one direction; they serve the other as well.
     for pair in (f"{source}-{target}", f"{target}-{source}"):
         prefix = os.path.join(path, f"{split}.{pair}.")
         if os.path.exists(f"{prefix}{source}.idx"):
@@ -214,6 +217,8 @@ def form_instances(binaries: Binaries, options: Options, testing: bool = False) 
         runs = np.array(view.runs(), dtype=np.int64).reshape(-1, 2)
         instances = Instances(runs, runs, runs)
     else:
+        # A test set is cut as a text is that has no translation yet, or scores would depend on the
+        # reference.
         by_source = view.target is None or (testing and KINDS[scheme.kind].by_target)
         target = None if by_source else view.target.lengths
         instances = build_instances(scheme, view.source.lengths, target, view.runs())
@@ -239,6 +244,7 @@ def stored_instances(binaries: Binaries) -> Group:
         spans = np.stack([np.arange(len(counts)), np.zeros_like(counts), counts], 1)
     else:
         spans = np.array(binaries.index.instances, dtype=np.int64).reshape(-1, 3)
+    # All sentences of a stored instance are current.
     return Group(source, target, spans[:, [0, 1, 2, 1, 2]], spans[:, 1] + 1)
 
 
@@ -261,6 +267,7 @@ def word_dropout(options: Options, sides: Sides) -> tuple[WordDropout, WordDropo
     cfg, prefix = options.cfg, None if sides.prefix is None else sides.target[sides.prefix]
     found = []
     for side in (sides.source, sides.target):
+        # Boundaries and languages carry no text; without them an instance has another form.
         protected = [*sides.symbols(side), side.unk(), *never_text(side, prefix, sides.pair)]
         settings = cfg.doc_noise_mask, side.index("<mask>"), torch.tensor(protected)
         found.append(WordDropout(*settings, cfg.doc_noise_epochs, cfg.doc_seed))

@@ -25,11 +25,12 @@ from gtransformer.models import SYSTEMS
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.model import DocumentModel, on_registration
 
+# Options that fairseq's user gives to the task.
 OF_TASK = (
     "doc_mode",
     "max_source_positions",
     "max_target_positions",
-)  # options that fairseq's user gives to the task
+)
 
 
 def both_sides(embed_dim: int, ffn_embed_dim: int, layers: int, heads: int) -> dict[str, int]:

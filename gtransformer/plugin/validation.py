@@ -47,6 +47,7 @@ def sentence_bleu(task: FairseqTask, generated: list[list[dict]], targets: Tenso
         from_end = task.options.scheme.with_context
         aligned = align_sentences(sentences(nbest[0]["tokens"]), len(reference), from_end)
         first = len(reference) - 1 if from_end else 0
+        # Sentences of the context are current in other instances and count there.
         hypotheses += aligned[first:]
         references += reference[first:]
     if cfg.eval_bleu_print_samples:

@@ -109,6 +109,8 @@ class Run:
             options["tensorboard-logdir"] = self.directory / options["tensorboard-logdir"]
         if self.start:
             options["finetune-from-model"] = self.start.checkpoint
+        # A recipe is written for some number of GPUs; with fewer, updates keep their size by
+        # --update-freq.
         options |= device_options(options, self.recipe.devices, self.gpus)
         return on_device(options, self.gpus)
 
@@ -167,6 +169,7 @@ def before_training(run: Run) -> Run:
     """Return a run whose training is one update that changes nothing: it saves the start of a
     training, validated.
     """
+    # A learning rate of zero: fairseq then validates and saves the model as it starts.
     options = dict.fromkeys(("warmup-init-lr", "patience", "average-checkpoints"))
     options |= {"lr": 0, "max-update": 1, "no-save-optimizer-state": True}
     recipe = replace(run.recipe, train=run.recipe.train | options)
@@ -215,6 +218,7 @@ def make_run(
     recipe, raw = load_recipe(name, changes), corpus_directory(corpus)
     runs, corpus_name = runs_directory(), raw.resolve().name
     directory = output or runs / recipe.name / corpus_name
+    # The other recipes' runs must read the same corpus in the same languages.
     shared = ("prepare.", *(f"task.{option}=" for option in LANGUAGES))
     common = [change for change in changes if change.startswith(shared)]
     preparer, start, folder = recipe, None, prepared or directory / "prepared"

@@ -34,6 +34,7 @@ def run_stage(
     fails.
     """
     record, log = directory / f"{name}.json", directory / f"{name}.log"
+    # A model that was trained again is another one under the same name.
     changed = max((path.stat().st_mtime for path in inputs), default=0.0)
     before = read_record(record)
     if before and not again:
@@ -47,6 +48,7 @@ def run_stage(
             print(f"[{name}] done before, see {record}")
             return False
     directory.mkdir(parents=True, exist_ok=True)
+    # Before it runs: what an interrupted stage left must not be continued with other settings.
     write_json(record, {"command": command, "done": False})
     print(f"[{name}] {shlex.join(command)}", flush=True)
     began = time.monotonic()

@@ -12,6 +12,7 @@ import json
 import statistics
 import sys
 from collections import Counter, defaultdict
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -189,7 +190,7 @@ def main(folder, libreoffice, training):
                 seeds = min(len(verdicts[one]), len(verdicts[other]))
                 sums = (by_film(entries, verdicts[system][:seeds]) for system in (one, other))
                 test = paired_test(*sums, lambda sums: 100 * sums[:, 0] / sums[:, 1], "films")
-                result["tests"][f"{kind}, {other} minus {one}"] = {"seeds": seeds} | test.to_json()
+                result["tests"][f"{kind}, {other} minus {one}"] = {"seeds": seeds} | asdict(test)
     source, reference = (
         documents(libreoffice / f"concatenated_en2pt_test_{lang}.txt") for lang in ("en", "pt")
     )
@@ -207,7 +208,7 @@ def main(folder, libreoffice, training):
             seeds = min(len(names[one]), len(names[other]))
             both = [np.sum(counts[system][:seeds], axis=0) for system in (one, other)]
             test = paired_test(*both, bleu, "documents")
-            result["tests"][f"s-BLEU, {other} minus {one}"] = {"seeds": seeds} | test.to_json()
+            result["tests"][f"s-BLEU, {other} minus {one}"] = {"seeds": seeds} | asdict(test)
     print(json.dumps(result, indent=1))
 
 

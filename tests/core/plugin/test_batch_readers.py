@@ -11,15 +11,13 @@ import torch
 
 from gtransformer.data.batch_fields import counted
 from gtransformer.errors import UserError
-from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
-from tests.core.models.batch_documents import made
 from tests.core.models.test_docflat import system
 from tests.core.plugin.loaded import load
 from tests.core.plugin.test_document_batches import DOCFLAT, iterator
 from tests.core.plugin.test_instance_schemes import Optimizer
-from tests.support import tiny_task, trainable
+from tests.support import drawn, tiny_task, trainable
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +83,7 @@ def test_an_ensemble_gives_each_model_what_it_reads():
     task, batch = batch_of("test", 1)
     assert max(batch["net_input"]["first_sentence"].tolist()) > 1
     models = [system(task.tgt_dict, "C")]
-    models.append(made(task.tgt_dict, InstanceTransformerModel, DocumentModelConfig))
+    models.append(drawn(task.tgt_dict, InstanceTransformerModel))
     found = []
     for order in (models, models[::-1]):
         scorer = task.build_generator(order, Namespace(score_reference=True))

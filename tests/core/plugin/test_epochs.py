@@ -117,20 +117,18 @@ def test_each_process_has_its_share_in_every_epoch(make_task, shards):
         assert sorted(n for ids, *_ in together for n in ids) == list(range(INSTANCES))
 
 
-def test_instances_longer_than_a_batch_are_batches_of_their_own(make_task):
-    """fairseq's trainer gives --max-tokens as a limit on instances, too."""
-    task = make_task()
-    task.build_model(model_options())
-    limit = int(np.median(task.dataset("train").num_tokens_vec(np.arange(INSTANCES))))
-    (epoch,) = epochs(iterator(task, max_tokens=limit, max_positions=(limit, limit)), 1)
-    assert sorted(number for ids, *_ in epoch for number in ids) == list(range(INSTANCES))
-
-
-def test_sinusoidal_positions_leave_nothing_out_whatever_a_checkpoint_says(make_task):
-    """The release's checkpoints say 1024; what fairseq-generate filters by is (15, 15) here."""
-    task = make_task()
-    task.build_model(model_options(max_source_positions=15, max_target_positions=15))
-    (epoch,) = epochs(iterator(task, max_positions=(15, 15), ignore_invalid_inputs=False), 1)
+@pytest.mark.parametrize("limit", [15, None])
+def test_nothing_is_left_out(make_task, limit):
+    """Neither more than --max-tokens, which fairseq's trainer also gives as a limit on instances,
+    nor more positions than a release's checkpoint says, by which fairseq-generate filters.
+    """
+    task, positions = make_task(), limit or 1_000_000
+    task.build_model(model_options(max_source_positions=positions, max_target_positions=positions))
+    limit = limit or int(np.median(task.dataset("train").num_tokens_vec(np.arange(INSTANCES))))
+    given = iterator(
+        task, max_tokens=limit, max_positions=(limit, limit), ignore_invalid_inputs=False
+    )
+    (epoch,) = epochs(given, 1)
     assert sorted(number for ids, *_ in epoch for number in ids) == list(range(INSTANCES))
 
 

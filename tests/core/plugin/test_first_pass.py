@@ -14,13 +14,12 @@ import torch
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import read_translations
 from gtransformer.errors import UserError
-from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
-from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.search.sequential import SecondPass
-from tests.core.models.batch_documents import made
+from tests.core.models.test_docflat import system
 from tests.core.plugin.loaded import LEN48, documents, load, spans_of
 from tests.core.plugin.test_document_batches import DOCFLAT, epoch_of, iterator
+from tests.support import drawn
 
 pytestmark = pytest.mark.slow
 
@@ -30,27 +29,21 @@ SENTENCES = {"instances": "disjoint", "context_sentences": 0}
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory) -> dict[str, Path]:
+def given(tmp_path_factory) -> Path:
     """First translations: the references."""
-    folder, sentences = tmp_path_factory.mktemp("first"), documents("test", "de")
-    lines = [
-        {"id": number, "document": document, "first_sentence": at, "sentences": 1, "current": [at,
-         1],
-         "hypotheses": [{"score": 0.0, "sentences": [" ".join(words[:-1])]}]}
-        for number, ((document, at), words) in enumerate(sorted(sentences.items()))
-    ]  # fmt: skip
-    (folder / "some.jsonl").write_text(
-        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
-    )
-    return {path.name: path for path in folder.iterdir()}
+    path = tmp_path_factory.mktemp("first") / "some.jsonl"
+    with path.open("w", encoding="utf-8") as stream:
+        for number, ((document, at), words) in enumerate(sorted(documents("test", "de").items())):
+            place = {"document": document, "first_sentence": at, "sentences": 1, "current": [at, 1]}
+            best = {"score": 0.0, "sentences": [" ".join(words[:-1])]}
+            stream.write(json.dumps({"id": number, **place, "hypotheses": [best]}) + "\n")
+    return path
 
 
 def loaded(first_pass, model=None, **options):
     """A task with its test set, a model, and the generator."""
-    task, dataset = load(
-        "test", **{**TWO, **options}, first_pass=None if first_pass is None else str(first_pass)
-    )
-    model = model or made(task.tgt_dict, DocFlatModel, DocFlatConfig).float()
+    task, dataset = load("test", **{**TWO, **options}, first_pass=str(first_pass))
+    model = model or system(task.tgt_dict, "C").float()
     return task, dataset, model, task.build_generator([model], Namespace(**SEARCH))
 
 
@@ -67,7 +60,7 @@ def test_batches_and_what_each_translation_begins_with(given):
     context.
     """
     reference, expected = load("test", **TWO)[1], documents("test", "de")
-    task, dataset, _, generator = loaded(given["some.jsonl"], batch_sentences=4)
+    task, dataset, _, generator = loaded(given, batch_sentences=4)
     assert type(generator) is SecondPass
     sizes = [len(batch["id"]) for batch in batches_of(task, dataset)]
     lengths = [sum(place.document == number for place in spans_of(dataset)) for number in range(3)]
@@ -79,18 +72,14 @@ def test_batches_and_what_each_translation_begins_with(given):
             whole, own = (words(task, one) for one in begun)
             assert own == ["<s>", *expected[place.document, place.first_sentence]]
             assert [*words(task, prefix), *own] == whole
-    assert [
-        len(ids) for ids in epoch_of(iterator(*loaded(given["some.jsonl"])[:2]), shuffle=False)
-    ] == lengths
+    assert [len(ids) for ids in epoch_of(iterator(*loaded(given)[:2]), shuffle=False)] == lengths
 
 
 @torch.no_grad()
 def test_translated_and_written(given, tmp_path):
     """Each sentence once; fairseq's score beside it is of what was translated."""
     prefix = tmp_path / "second"
-    task, dataset, model, generator = loaded(
-        given["some.jsonl"], batch_sentences=4, gen_output=str(prefix)
-    )
+    task, dataset, model, generator = loaded(given, batch_sentences=4, gen_output=str(prefix))
     for batch in batches_of(task, dataset):
         for nbest in task.inference_step(generator, [model], batch):
             assert len(nbest) == 2 and words(task, nbest[0]["tokens"])[-2:] == ["</s>", "[de]"]
@@ -105,12 +94,10 @@ def test_translated_and_written(given, tmp_path):
 def test_also_for_a_transformer_that_reads_no_batch(given):
     """Doc2Doc by two passes: its batches are any, and hypotheses those of one sentence."""
     task = load("test", **TWO)[0]
-    model = made(task.tgt_dict, InstanceTransformerModel, DocumentModelConfig).float()
+    model = drawn(task.tgt_dict, InstanceTransformerModel).float()
     found = []
     for order in ("size", "document"):
-        task, dataset, _, generator = loaded(
-            given["some.jsonl"], model, batch_order=order, doc_mode="full"
-        )
+        task, dataset, _, generator = loaded(given, model, batch_order=order, doc_mode="full")
         found.append({})
         for batch in batches_of(task, dataset):
             best = (
@@ -121,12 +108,12 @@ def test_also_for_a_transformer_that_reads_no_batch(given):
     assert found[0] == found[1] and len(found[0]) == 22
 
 
-def test_single_sentences_need_no_first_pass(dictionary):
+def test_single_sentences_need_no_first_pass():
     """A decoder that reads the batch, without local context: sentences are translated together all
     the same.
     """
     task, dataset = load("test", **SENTENCES, batch_order="document", batch_sentences=3)
-    model = made(task.tgt_dict, DocFlatModel, DocFlatConfig).float()
+    model = system(task.tgt_dict, "C").float()
     generator = task.build_generator([model], Namespace(**SEARCH))
     assert type(generator) is SecondPass
     with torch.no_grad():
@@ -136,6 +123,6 @@ def test_single_sentences_need_no_first_pass(dictionary):
 
 
 def test_first_passes_that_cannot_be(given, tmp_path):
-    (tmp_path / "part.jsonl").write_text(given["some.jsonl"].read_text().split("\n")[0] + "\n")
+    (tmp_path / "part.jsonl").write_text(given.read_text().split("\n")[0] + "\n")
     with pytest.raises(UserError, match="part.jsonl: sentence 1 of document 0"):
         loaded(tmp_path / "part.jsonl")

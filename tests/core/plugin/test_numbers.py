@@ -3,7 +3,7 @@ with its own.
 """
 
 from argparse import Namespace
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import pytest
 import torch
@@ -11,10 +11,7 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.models import register
-from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
-from gtransformer.models.batch_readers.docflat import NONE, SIDES
-from gtransformer.models.common.config import DocumentModelConfig, option
+from gtransformer.models.common.config import DocumentModelConfig
 from tests.core.plugin.loaded import documents, iterator, sentences_of, setup, spans_of
 from tests.support import tiny_config
 
@@ -29,22 +26,12 @@ KINDS = {
 }
 
 
-@dataclass
-class NumbersConfig(DocFlatConfig):
-    batch_attention_in: str = option(NONE, "none", SIDES)
-
-
-@register("numbers_alone", NumbersConfig)
-class NumbersModel(DocFlatModel):
-    """Sentence numbers in place of <s>."""
-
-
 def with_model(**options):
     """The task with a model of such a system."""
     task, cfg = setup(**options), tiny_config()
-    kind = MODEL_DATACLASS_REGISTRY["numbers_alone"]
     sizes = {field.name: getattr(cfg, field.name) for field in fields(DocumentModelConfig)}
-    return task, task.build_model(OmegaConf.structured(kind(**sizes, _name="numbers_alone"))).eval()
+    own = MODEL_DATACLASS_REGISTRY["docflat"](**sizes, batch_attention_in="none", _name="docflat")
+    return task, task.build_model(OmegaConf.structured(own)).eval()
 
 
 @pytest.mark.parametrize("order", ["size", "document"])

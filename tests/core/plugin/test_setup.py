@@ -2,20 +2,16 @@
 missing.
 """
 
-from argparse import Namespace
-
 import pytest
 import torch
-from fairseq.data import Dictionary
 
 from gtransformer.errors import UserError
-from gtransformer.models.gtransformer import GTransformerModel
 from gtransformer.plugin.document_dataset import DocumentPairDataset
 from gtransformer.plugin.loading import word_dropout
 from gtransformer.plugin.sentences import RunDataset, SideSentences
 from gtransformer.plugin.task import TranslationDocTask
 from tests.core.plugin.loaded import setup
-from tests.support import task_config, tiny_config, tiny_dictionary, tiny_task
+from tests.support import task_config, tiny_dictionary
 
 
 def test_typed_lines(corpus, dictionary):
@@ -34,19 +30,6 @@ def test_languages_are_inferred(corpus, dictionary):
     assert (task.cfg.source_lang, task.cfg.target_lang) == ("en", "de")
     last = task.dataset("train")[0]["target"][-1]
     assert last == dictionary.index("[de]") == task.language
-
-
-def test_symbols_are_appended_where_the_dictionary_lacks_them():
-    plain = Dictionary()
-    plain.add_symbol("w0")
-    for _ in range(2):  # once is enough
-        task = tiny_task(plain, langs="en,de")
-        assert plain.symbols[-4:] == [
-            "w0",
-            "[en]",
-            "[de]",
-            "<mask>",
-        ] and task.language == plain.index("[de]")
 
 
 def test_unknown_language(corpus):
@@ -99,9 +82,3 @@ def test_dictionaries_of_their_own(dictionary):
     ):
         assert found[:11] == [one.bos(), *[one.index("<mask>")] * 9, one.unk()]
     assert item["target"].tolist() == [*sides[1].tolist()[1:], target.index("[de]")]
-
-    model = GTransformerModel.build(tiny_config(share_all_embeddings=False), source, target)
-    generator = task.build_generator([model], Namespace(beam=1))
-    languages = [source.index("[en]"), source.index("[de]")]
-    symbols = [source.bos(), source.pad(), source.eos(), *languages, source.index("<mask>")]
-    assert sorted(generator.symbols.tolist()) == sorted(symbols)

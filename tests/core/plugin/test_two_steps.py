@@ -74,24 +74,6 @@ def test_instances_that_fit(built, kind, most):
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            [*CURRENT, "--freeze-sentence-parameters"],
-            "there is no model to start from",
-        ),
-        (
-            [*CURRENT, "--freeze-sentence-parameters", "--finetune-from-model=nowhere.pt"],
-            "--finetune-from-model nowhere.pt: no such checkpoint",
-        ),
-    ],
-)
-def test_what_cannot_be(tmp_path, arguments, message):
-    with pytest.raises(UserError, match=message):
-        build(tmp_path, *arguments)
-
-
 @pytest.mark.parametrize("place", ["encoder", "both"])
 def test_what_is_frozen_has_no_gradient_and_its_dropout_is_on(dictionary, place):
     model = test_numpy.context(context_in=place, dropout=0.5)[0](dictionary).train()

@@ -102,10 +102,10 @@ def test_settings_that_parameters_do_not_show(
         build(prepared, tmp_path, *naming, str(sentence_model), *options)
 
 
-def swapped(prepared, folder, *languages):
+def swapped(prepared, folder):
     """The same data with another dictionary of the same size."""
     shutil.copytree(prepared, folder)
-    for lang in languages:
+    for lang in ("en", "de"):
         path = folder / f"dict.{lang}.txt"
         lines = path.read_text().splitlines()
         lines[0], lines[3] = lines[3], lines[0]
@@ -117,7 +117,7 @@ def test_another_dictionary_of_the_same_size(prepared, sentence_model, tmp_path)
     """Parameters would load, and every word would be another: the dictionary beside the old data
     tells.
     """
-    other = swapped(prepared, tmp_path / "other", "en", "de")
+    other = swapped(prepared, tmp_path / "other")
     arguments = [
         "--load-partial",
         f"--finetune-from-model={sentence_model}",
@@ -136,7 +136,7 @@ def test_a_training_is_not_resumed_with_another_dictionary(prepared, tmp_path):
     model, cfg = build(prepared, tmp_path)
     (tmp_path / "save").mkdir()
     torch.save({"model": model.state_dict(), "cfg": cfg}, tmp_path / "save" / "checkpoint_last.pt")
-    other = swapped(prepared, tmp_path / "other", "en", "de")
+    other = swapped(prepared, tmp_path / "other")
     with pytest.raises(UserError, match="has 'w0' as entry 4, this data's has 'w3'"):
         build(other, tmp_path)
 

@@ -53,31 +53,30 @@ def instance_index(spans=PLACES, documents=2, dropped=()):
     return InstanceIndex("test", "en", "de", documents, list(spans), list(dropped))
 
 
-def test_sentences_of_documents():
-    view = Sentences(side(lines()), side(lines()), instance_index(), "x")
-    assert view.document.tolist() == [0, 0, 0, 1, 1] and view.position.tolist() == [0, 1, 2, 0, 1]
-    assert view.source.lengths.tolist() == [3, 4, 2, 5, 4] and view.runs() == [(0, 3), (3, 5)]
-    assert view.target.tokens(0, 3).tolist() == [S, A, E, S, B, C, E, S, E]
-    assert tokens_between(view.source.lengths, np.array([(2, 2), (0, 5)])).tolist() == [0, 18]
+@pytest.mark.parametrize(
+    ("spans", "dropped", "runs"),
+    [
+        (PLACES, [], [(0, 3), (3, 5)]),
+        ([PLACES[i] for i in (3, 1, 0, 2)], [], [(0, 3), (3, 5)]),
+        # A sentence that was dropped breaks a run.
+        ([(0, 0, 1), (0, 2, 1), (1, 0, 2)], [(0, 1)], [(0, 1), (1, 2), (2, 4)]),
+    ],
+)
+def test_sentences_of_documents(spans, dropped, runs):
+    """Whatever the order in which they are stored."""
+    index = instance_index(spans, dropped=dropped)
+    view = Sentences(side(lines(spans)), side(lines(spans)), index, "x")
+    places = [(document, first + i) for document, first, count in spans for i in range(count)]
+    found = zip(view.document.tolist(), view.position.tolist(), strict=True)
+    assert list(found) == sorted(places) and view.runs() == runs
+    expected = sum(lines(sorted(spans), twice=False), [])
+    assert view.target.tokens(0, len(view)).tolist() == expected
 
 
 def test_without_an_instance_index_an_instance_is_a_document():
     view = Sentences(side(lines()), None, None, "x")
     assert view.document.tolist() == [0, 0, 1, 2, 3] and view.position.tolist() == [0, 1, 0, 0, 0]
     assert view.runs() == [(0, 2), (2, 3), (3, 4), (4, 5)] and view.target is None
-
-
-def test_a_sentence_that_was_dropped_breaks_a_run():
-    spans = [(0, 0, 1), (0, 2, 1), (1, 0, 2)]
-    view = Sentences(side(lines(spans)), None, instance_index(spans, dropped=[(0, 1)]), "x")
-    assert view.position.tolist() == [0, 2, 0, 1] and view.runs() == [(0, 1), (1, 2), (2, 4)]
-
-
-def test_instances_may_be_stored_in_any_order():
-    spans = [PLACES[i] for i in (3, 1, 0, 2)]
-    view = Sentences(side(lines(spans)), side(lines(spans)), instance_index(spans), "x")
-    assert view.document.tolist() == [0, 0, 0, 1, 1] and view.runs() == [(0, 3), (3, 5)]
-    assert view.target.tokens(0, 5).tolist() == [t for line in lines(twice=False) for t in line]
 
 
 @pytest.mark.parametrize("mapped", [False, True])
@@ -105,6 +104,8 @@ def test_borders_of_random_instances(tmp_path, mapped):
         sizes = [sum(map(len, one)) for one in expected]
         instances = RunDataset(found, found.stored_ranges())
         assert instances.sizes.tolist() == sizes
+        ranges = np.array([(0, 0), (0, len(flat))])
+        assert tokens_between(found.lengths, ranges).tolist() == [0, sum(sizes)]
         assert [instances[i].tolist() for i in range(len(stored))] == [
             sum(one, []) for one in expected
         ]
@@ -137,17 +138,15 @@ def test_files_that_do_not_belong_together(source, target, given, message):
         )
 
 
-@pytest.mark.parametrize("binarised", [False, True])
-def test_open_beginnings_and_foreign_words(tmp_path, binarised):
-    folder = tmp_path if binarised else None
+def test_open_beginnings_and_foreign_words(tmp_path):
     for line in ([A], [B, A, E, E], []):
         with pytest.raises(UserError, match="x: instance 1 does not begin with <s>"):
-            side([[S, A, E], line, [S]], folder)
-    assert len(side([[S, B, E]], folder, words=B + 1).lengths) == 1
+            side([[S, A, E], line, [S]], tmp_path)
+    assert len(side([[S, B, E]], words=B + 1).lengths) == 1
     with pytest.raises(
         UserError, match=f"x: holds the word number {B}, but the dictionary ends at {B - 1}"
     ):
-        side([[S, B, E]], folder, words=B)
+        side([[S, B, E]], words=B)
 
 
 def word_view(spans, dropped=()):

@@ -87,6 +87,7 @@ class MultiheadAttention(nn.Module):
         self.k_proj = Linear(memory_channels, channels)
         self.v_proj = Linear(memory_channels, channels)
         self.q_proj = Linear(channels, channels)
+        # LST concatenates the results of its scopes.
         self.out_proj = Linear(scopes * channels, channels)
         self.relative = None
         if relative is not None:
@@ -158,6 +159,7 @@ class MultiheadAttention(nn.Module):
         """Embed tags (n,) int64 as queries or keys, (n, heads, dim) in the type of ``like``."""
         if isinstance(tags, Tensor):  # of a packed batch, whose shapes must not depend on them
             return numbers(tags, like.dtype).to(like.dtype).view_as(like)
+        # Few sentences, many tokens: each number is embedded once.
         distinct, inverse = (
             on_device(one, like.device) for one in np.unique(tags, return_inverse=True)
         )
@@ -168,6 +170,7 @@ def products(x: Tensor, *layers: Linear) -> tuple[Tensor, ...]:
     """Apply linear layers to the same input; in a compiled graph by one product of them all."""
     if not torch.compiler.is_compiling():
         return tuple(layer(x) for layer in layers)
+    # Joined in the graph, so that the parameters keep their names in checkpoints.
     weight = torch.cat([layer.weight for layer in layers])
     bias = torch.cat([layer.bias for layer in layers])
     return functional.linear(x, weight, bias).chunk(len(layers), dim=1)

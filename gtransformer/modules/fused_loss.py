@@ -15,11 +15,9 @@ from torch import Tensor
 
 from gtransformer.modules.kernels import product, rows_at_once
 
-CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32,
-LARGER_ON_GPU = (
-    4  # so many times as much on a GPU, where each chunk costs the start of its kernels,
-)
-FEWEST_ROWS = 256  # but at least of so many tokens, or 250,000 words would mean too many products
+# Logits at a time: 64 MiB in float32. On a GPU it is more, because each chunk costs the start of
+# its kernels. With many words it is at least FEWEST_ROWS tokens, or there were too many products.
+CHUNK_ELEMENTS, LARGER_ON_GPU, FEWEST_ROWS = 1 << 24, 4, 256
 
 
 def fused_cross_entropy(
@@ -45,9 +43,8 @@ def fused_cross_entropy(
     Returns:
         two scalars, float32 (float64 for float64 input); only the first has a gradient.
     """
-    if (
-        not torch.is_grad_enabled()
-    ):  # else the function would compute gradients: it sees only its arguments
+    # Else the function would compute gradients: it sees only its arguments.
+    if not torch.is_grad_enabled():
         features, weight = features.detach(), weight.detach()
     device = features.device.type
     dtype = (
@@ -75,6 +72,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
         summed = exact if dtype == torch.float16 else dtype  # type of the gradients' products
         weight_summed = weight.to(summed)
         vocabulary = weight.shape[0]
+        # The target distribution is ``spread`` everywhere, and ``peak`` more at the target.
         spread = smoothing / (vocabulary - 1)
         peak = 1.0 - smoothing - spread
         grad_features = torch.empty_like(features, dtype=exact) if want_features else None
@@ -133,7 +131,9 @@ def _turn_into_gradient(
     nlls, totals = [], []
     for part, words in zip(logits.split(rows), target.split(rows), strict=True):
         x = part.to(exact)
+        # Read before x is overwritten.
         at_target, total = x.gather(1, words), x.sum(dim=1, keepdim=True)
+        # Subtracted, so that exp cannot overflow.
         largest = x.amax(dim=1, keepdim=True)
         normaliser = x.sub_(largest).exp_().sum(dim=1, keepdim=True)
         x.div_(normaliser)

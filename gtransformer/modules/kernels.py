@@ -23,9 +23,8 @@ from gtransformer.modules.processor import has_vnni, onednn_is_faster
 _onednn = torch.ops.mkldnn._linear_pointwise  # of float32 and bfloat16, without gradient
 LARGEST, TINY = 127.0, 1e-30  # of 8-bit integers; the least scale of a row that is not zero
 FEW_ROWS = 64  # oneDNN packs weights for about so many rows
-SCORED_ELEMENTS = (
-    1 << 22
-)  # log probabilities at a time: larger memory would be returned to the system at every step
+# Log probabilities at a time: larger memory would be returned to the system at every step.
+SCORED_ELEMENTS = 1 << 22
 LARGER_ON_GPU = 8  # so many times as many on a GPU: 128 MiB
 SEARCHED = 64  # columns of a block of ``largest``
 CACHED_ELEMENTS = 1 << 18  # 1 MiB in float32 stays in a CPU's cache
@@ -42,9 +41,8 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     if not training or not 0 < p < 1 or not on_cpu:
         return functional.dropout(x, p, training)
     words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    numbers = words.view(torch.int16)[: x.numel()].view(
-        x.shape
-    )  # four from each word, from -2**15 to 2**15 - 1
+    # Four from each word, from -2**15 to 2**15 - 1.
+    numbers = words.view(torch.int16)[: x.numel()].view(x.shape)
     kept = numbers >= round(p * 2**16) - 2**15
     return x * kept.to(x.dtype).mul_(1 / (1 - p))
 
@@ -84,6 +82,7 @@ class Int8Linear:
 
     def __init__(self, layer: nn.Linear):
         weight, bias = layer.weight.detach(), layer.bias
+        # A scale for each output: one large weight must not make all others coarse.
         scale = weight.abs().amax(dim=1).clamp(min=TINY) / LARGEST
         weight = (weight / scale.unsqueeze(1)).round().to(torch.int8)
         self.bias = None if bias is None else bias.detach()
@@ -98,6 +97,7 @@ class Int8Linear:
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the layer, (..., in) -> (..., out)."""
         largest = x.abs().amax(dim=-1, keepdim=True).clamp_(min=TINY)
+        # x / largest is between -1 and 1, so the step and the zero point are the same for all rows.
         multiply = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32
         found = multiply(x / largest, 1 / self.levels, self.levels + 1, self.packed)
         return (
@@ -228,6 +228,8 @@ def largest(x: Tensor, number: int) -> tuple[Tensor, Tensor]:
     if x.device.type != "cpu" or blocks <= 2 * number:
         return x.topk(number, dim=1)
     end = blocks * SEARCHED
+    # The largest values are in the blocks with the largest maxima, of which no more than ``number``
+    # are needed.
     maxima = x[:, :end].unflatten(1, (blocks, SEARCHED)).amax(dim=2)
     first = maxima.topk(number, dim=1)[1] * SEARCHED
     columns = (first.unsqueeze(2) + torch.arange(SEARCHED)).flatten(1)

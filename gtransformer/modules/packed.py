@@ -88,12 +88,12 @@ class Bucket:
         # No derivative needs the scores themselves, so they are changed in place.
         q = q * (1.0 / math.sqrt(q.shape[-1]))
         scores = torch.matmul(q, k.transpose(2, 3))
-        if (
-            relative is not None
-        ):  # both terms are rounded: in half precision, sum and softmax are in float32
+        # Both terms are rounded: in half precision, sum and softmax are in float32.
+        if relative is not None:
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
             scores += relative_scores(q, relative, rows)
         if self.causal:
+            # Not with ``is_causal``, which only the fused kernel has.
             future = torch.ones(scores.shape[2:], dtype=torch.bool, device=q.device).triu(1)
             scores = scores.masked_fill_(future, -torch.inf)
         elif self.mask is not None:
@@ -118,12 +118,16 @@ class PackedPattern:
     def __init__(self, reach: Reach):
         self.reach, self.queries, self.keys = reach, reach.queries, reach.keys
         self.rows: dict[int, list[Tensor]] = {}  # by size of the table of relative positions
+        # Queries that see no key are in no segment; their result is zero.
         order = np.flatnonzero(reach.last > reach.first)
         if (np.diff(reach.first[order]) < 0).any():
             order = order[np.argsort(reach.first[order], kind="stable")]
         first, last = reach.first[order], reach.last[order]
+        # Queries that begin at the same key belong together: a sentence, a document.
         starts = np.flatnonzero(np.diff(first, prepend=-1))
         ends = np.maximum.reduceat(last, starts)
+        # Sliding intervals: a segment for each query would gather the same keys many times, so that
+        # a block of queries shares the keys that any of them sees, and a mask.
         if (ends[:-1] > first[starts[1:]]).any() and len(order) < FEW * len(starts):
             starts = np.arange(0, len(order), BLOCK)
             ends = np.maximum.reduceat(last, starts)
@@ -135,6 +139,7 @@ class PackedPattern:
         segment = np.repeat(np.arange(len(starts)), lengths)
         # The keys of its segment that a query sees.
         self._first, self._last = first - first[starts][segment], last - first[starts][segment]
+        # What all queries of a segment see decides whether it needs a mask.
         row = np.arange(len(order)) - starts[segment]
         everything = (self._first == 0) & (self._last == self.segments[segment, 3])
         triangle = (
@@ -149,6 +154,7 @@ class PackedPattern:
     @cached_property
     def buckets(self) -> list[Bucket]:
         """All segments in buckets of similar length."""
+        # A few kernel calls on padded buckets cost less than a call for each segment.
         classes = _length_class(self.segments[:, [1, 3]].max(axis=1, initial=0))
         return [
             self._bucket(self.segments[(self.kinds == kind) & (classes == value)], kind)
@@ -179,9 +185,8 @@ class PackedPattern:
         parts = [(one.queries.ravel(), one.keys.ravel(), one.real.ravel()) for one in self.buckets]
         queries, keys, real = map(np.concatenate, zip(*parts, strict=True))
         real = np.flatnonzero(real)
-        position = np.full(
-            self.queries.total, len(queries)
-        )  # a query with no key reads a row of zeros
+        # A query with no key reads a row of zeros.
+        position = np.full(self.queries.total, len(queries))
         position[queries[real]] = real
         sizes, key_sizes = [len(one[0]) for one in parts], [len(one[1]) for one in parts]
         queries, keys, position = [
@@ -233,6 +238,7 @@ class PackedPattern:
         outputs = []
         for bucket, *sides, own in zip(self.buckets, queries, keys, values, rows, strict=True):
             outputs.append(bucket.attend(*sides, dropout, relative, own))
+        # The row of queries without a key.
         outputs.append(outputs[0].new_zeros(1, outputs[0].shape[1]))
         return torch.cat(outputs).index_select(0, position)
 

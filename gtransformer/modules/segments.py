@@ -94,6 +94,7 @@ def _backward(
         own, upper = q[queries].transpose(0, 1), grad[queries].transpose(0, 1)
         weights = _weights(q[queries], k[keys], causal)
         of_weights = torch.matmul(upper, v[keys].permute(1, 2, 0))
+        # The softmax's gradient: each score changes all weights of its row.
         along = (of_weights * weights).sum(dim=-1, keepdim=True)
         of_scores = weights * (of_weights - along) * scale
         grads[0][queries] = torch.matmul(of_scores, k[keys].transpose(0, 1)).transpose(0, 1)
@@ -130,6 +131,7 @@ def _gradients(ctx, grad: Tensor) -> tuple:
     return *_backward(grad, *ctx.saved_tensors, ctx.causal), None, None, None
 
 
+# Shapes alone, for the compiler.
 segment_attention.register_fake(lambda q, *more: torch.empty_like(q))
 _backward.register_fake(lambda grad, q, k, v, *more: tuple(map(torch.empty_like, (q, k, v))))
 segment_attention.register_autograd(_gradients, setup_context=_save)

@@ -90,6 +90,7 @@ class AttentionBlock:
     @cached_property
     def modules(self) -> tuple[str, ...]:
         """Names of the attention modules; a single module is ``{name}_local``, whatever it sees."""
+        # The release's names, so that its checkpoints load.
         return tuple(f"{self.name}_{end}" for end in ("local", "global")[: len(self.scopes)])
 
     @cached_property

@@ -13,26 +13,25 @@ from gtransformer.plugin.bert import load_bert
 from gtransformer.preprocess.instances import write_dictionary
 from gtransformer.preprocess.tokenisers import WordPieces, save_wordpieces
 from tests.bert import save_bert, skip_without_transformers
+from tests.core.models import fairseq_models
 from tests.support import encoded, pad_batch, relative_error, tiny_dictionary
 
 pytestmark = pytest.mark.slow
 
 SIZES = {
-    "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 24, "encoder_layers": 2,
-    "encoder_attention_heads": 2,
-    "decoder_embed_dim": 16, "decoder_ffn_embed_dim": 24, "decoder_layers": 2,
-    "decoder_attention_heads": 2,
-    "dropout": 0.0, "doc_mode": "partial", "max_source_positions": 64,
+    **fairseq_models.SIZES,
+    "dropout": 0.0,
+    "doc_mode": "partial",
+    "max_source_positions": 64,
     "max_target_positions": 1_000_000,
-    "encoder_ctxlayers": 1, "decoder_ctxlayers": 1, "cross_ctxlayers": 1,
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     skip_without_transformers()
     folder = tmp_path_factory.mktemp("bert")
-    save_bert(folder)
+    save_bert(folder, num_hidden_layers=3)
     return folder
 
 
@@ -43,20 +42,6 @@ def source(folder):
     words = WordPieces(folder / "wordpieces.json").words()
     write_dictionary(dict.fromkeys(words, 1), ["en", "de"], folder / "dict.txt")
     return Dictionary.load(str(folder / "dict.txt"))
-
-
-def build(source, **options):
-    torch.manual_seed(1)
-    return GTransformerBertModel.build(
-        GTransformerBertConfig(**{**SIZES, **options}), source, tiny_dictionary(5)
-    ).eval()
-
-
-def force_local(model):
-    """Gates of Eq. 10 that let nothing but group attention through: the sigmoid is exactly 1."""
-    for name, parameter in model.named_parameters():
-        if "_gate.0.bias" in name:
-            parameter.data.fill_(1e4)
 
 
 def encode_both(folder, source, model, documents):
@@ -90,10 +75,13 @@ def test_encoder_of_one_sentence_is_berts(folder, source):
     """With gates forced to local, for words, unknown words and <mask>; in float32, within
     rounding.
     """
-    model = build(source)
+    config = GTransformerBertConfig(**SIZES)
+    model = GTransformerBertModel.build(config, source, tiny_dictionary(5)).eval()
     before = model.decoder.state_dict()["layers.0.fc1.weight"].clone()
     load_bert(model, folder)
-    force_local(model)
+    for name, parameter in model.named_parameters():
+        if "_gate.0.bias" in name:  # nothing but group attention passes: the sigmoid is exactly 1
+            parameter.data.fill_(1e4)
     documents = [["the dog sees a cat ##s ."], ["a cat"], ["the [UNK] hears [MASK] ,"]]
     expected, found = encode_both(folder, source, model, documents)
     assert relative_error(found, expected) < 1e-5

@@ -10,7 +10,6 @@ import torch
 from fairseq.data import Dictionary
 
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from tests.full_passes import step_by_step
 from tests.support import PARITY, encoded, relative_error, with_engine
 
 CASES = ("group_only", "partial_2_2_2", "partial_1_2_0", "full", "prenorm")
@@ -75,16 +74,3 @@ def test_forward_loss_and_gradient(case):
     loss.backward()
     name = "encoder.embed_tokens.weight"
     assert relative_error(model.get_parameter(name).grad, case[f"grad/{name}"]) < TOLERANCE
-
-
-@torch.no_grad()
-def test_incremental_decoding(case):
-    memory, state, steps = (
-        case.model.encoder(case.source)["memory"][0],
-        {},
-        range(1, case.previous.shape[1] + 1),
-    )
-    found = [step_by_step(case.model.decoder, case.previous[:, :n], memory, state) for n in steps]
-    logits = torch.stack(found, dim=1)
-    real = case.real_target
-    assert relative_error(logits[real], case["logits"][real]) < TOLERANCE

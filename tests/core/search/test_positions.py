@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from argparse import Namespace
 
 import pytest
 import torch
@@ -11,7 +10,8 @@ import torch
 from gtransformer.errors import UserError
 from gtransformer.search.positions import longest_source, within_positions
 from gtransformer.search.rules import sentence_length_limits
-from tests.support import pad_batch, random_document, tiny_model, tiny_task
+from tests.core.search.conftest import Translator
+from tests.support import random_document, tiny_model
 
 LIMITS = torch.tensor([[10, 20, 30], [5, 5, 0], [1, 1, 1]])
 SENTENCES = torch.tensor([3, 2, 3])
@@ -38,27 +38,20 @@ def test_too_many_sentences():
 @pytest.mark.parametrize(("source", "target"), [(30, 24), (20, 40), (1_000_000, 25)])
 def test_the_longest_source_fits_whatever_its_sentences_are(dictionary, source, target):
     """Of one word each, so that the translation has the most marks; and of one long sentence."""
-    positions = {
-        "max_source_positions": source,
-        "max_target_positions": target,
-        "share_all_embeddings": False,
-    }
     model = tiny_model(
-        dictionary, encoder_learned_pos=source < 1000, decoder_learned_pos=True, **positions
+        dictionary,
+        encoder_learned_pos=source < 1000,
+        decoder_learned_pos=True,
+        max_source_positions=source,
+        max_target_positions=target,
+        share_all_embeddings=False,
     )
     longest = longest_source(model)
     assert longest == min(source, target)
-    generator = tiny_task(dictionary).build_generator(
-        [model], Namespace(beam=2, max_len_a=2.0, max_len_b=30)
-    )
+    translate = Translator(dictionary, [model], beam=2, max_len_a=2.0, max_len_b=30)
     for lengths in ([1] * (longest // 3), [longest - 2]):
-        tokens = pad_batch(
-            [random_document(random.Random(1), dictionary, lengths)], dictionary.pad(), left=True
-        )
-        best = generator.generate(
-            [model], {"net_input": {"src_tokens": tokens, "src_lengths": None}}
-        )[0][0]["tokens"]
-        assert best.eq(dictionary.eos()).sum() == len(lengths) and len(best) <= target
+        ((best, *_),) = translate([random_document(random.Random(1), dictionary, lengths)])
+        assert len(translate.sentences(best)) == len(lengths) and len(best["tokens"]) <= target
 
 
 def test_limits_count_words_only():

@@ -135,13 +135,3 @@ def test_unequal_sides_are_for_models_that_see_the_whole_source(arch):
     own = MODEL_DATACLASS_REGISTRY[arch](**sizes | {"_name": arch})
     model = task.build_model(OmegaConf.structured(own), from_checkpoint=True)
     assert task.build_generator([model], Namespace(beam=1)).free
-
-
-def test_equal_sides_are_for_every_model():
-    task = setup(
-        instances="current", context_sentences=1, target_context_sentences=1, sentence_rule="on"
-    )
-    for mode in ("partial", "full"):
-        assert not task.build_generator(
-            [build(task, mode, from_checkpoint=True)], Namespace(beam=1)
-        ).free

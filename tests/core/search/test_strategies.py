@@ -37,13 +37,6 @@ def test_by_hand(strategy, expected):
     assert strategy.windows([5, 3, 6, 2, 1]) == [SentenceWindow(*one) for one in expected]
 
 
-def test_a_sentence_longer_than_a_window():
-    with pytest.raises(
-        UserError, match="sentence 2 of document 4 has 8 source tokens .* --window-tokens 7: give 8"
-    ):
-        Strategy(SLIDING, tokens=7).check_sentence(8, 4, 2)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

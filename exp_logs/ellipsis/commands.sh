@@ -85,4 +85,4 @@ for seed in 1 2 3 4; do
 done
 translate --model g1.model --strategy sequential --context-sentences 2 translations/ellipsis.other.en -o translations/w1.ellipsis
 python "$here/compare.py" translations raw/libreoffice-en-pt training > accuracy.json
-python "$here/keep.py" translations raw/libreoffice-en-pt/ids_test.txt > translations.json
+python "$here/compare.py" translations raw/libreoffice-en-pt > translations.json

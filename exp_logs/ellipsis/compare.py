@@ -1,4 +1,5 @@
-"""Compare systems and seeds: compare.py FOLDER LIBREOFFICE TRAINING > accuracy.json.
+"""Compare systems and seeds: compare.py FOLDER LIBREOFFICE TRAINING > accuracy.json; or keep their
+translations: compare.py FOLDER LIBREOFFICE > translations.json.
 
 FOLDER has KIND.json, the items of ctxpro, and KIND.3.en; for each system and seed NAME.KIND, its
 translations, whose documents' last lines are judged, and NAME.libre, of the test set of the raw
@@ -212,4 +213,24 @@ def main(folder, libreoffice, training):
     print(json.dumps(result, indent=1))
 
 
-main(*map(Path, sys.argv[1:]))
+def keep(folder, libreoffice):
+    """Print the ids of each kind (film and number of the segment, or LibreOffice's), and by system
+    the judged lines.
+    """
+    kept = {}
+    for kind in (*KINDS, "libre"):
+        if kind == "libre":
+            ids = (libreoffice / "ids_test.txt").read_text(encoding="utf-8").splitlines()
+        else:
+            entries = json.loads((folder / f"{kind}.json").read_text(encoding="utf-8"))
+            ids = [f"{entry['document id']} {entry['segment id']}" for entry in entries]
+        kept[kind] = {"ids": ids}
+        for path in sorted(folder.glob(f"*.{kind}")):
+            lines = path.read_text(encoding="utf-8").splitlines()
+            judged_lines = [document[-1] for document in documents(path)]
+            kept[kind][path.stem] = lines if kind == "libre" else judged_lines
+    print(json.dumps(kept, ensure_ascii=False, indent=0))
+
+
+paths = [Path(word) for word in sys.argv[1:]]
+main(*paths) if len(paths) == 3 else keep(*paths)

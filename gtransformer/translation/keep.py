@@ -2,8 +2,8 @@
 
 A model does not copy them reliably. So each is replaced by a placeholder before translation and put
 back afterwards. No placeholder survives every tokeniser and vocabulary, hence it is chosen for the
-model. Where none survives, the model translates the spans, too. Spans that a translation lacks are
-written at its end.
+model; where none survives, the model reads the text without the spans. Spans that a translation
+lacks are written at its end.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Keep:
             if self._survives(" ".join(map(placeholder.format, range(FIRST, LAST, 9)))):
                 return placeholder
         logging.getLogger(__name__).warning(
-            "no placeholder for URLs, code and the like passes through this model: it translates "
-            "them as text"
+            "no placeholder for URLs, code and the like passes through this model; they are "
+            "written at the end"
         )
         return None
 
@@ -85,7 +85,11 @@ class Keep:
             spans.append(found[0])
             return self._placeholder.format(FIRST + len(spans) - 1)
 
-        if not self._span.search(text) or self._placeholder is None or self._numbers.search(text):
+        if not self._span.search(text):
+            return text, []
+        if self._placeholder is None:
+            return self._span.sub(" ", text), list(filter(None, self._span.findall(text)))
+        if self._numbers.search(text):
             return text, []
         return self._span.sub(numbered, text, count=LAST - FIRST), spans
 
@@ -100,6 +104,8 @@ class Keep:
         """
         if not spans:
             return text, False
+        if self._placeholder is None:
+            return " ".join([text, *spans]), True
         parts = self._numbers.split(text)
         known = dict(enumerate(spans, FIRST))
         numbers = list(map(int, parts[1::2]))

@@ -27,6 +27,7 @@ MOST_LINES = 10_000  # of a window, also of blank lines
 CONTINUING = "##"  # a wordpiece that goes on with a word
 WIDE_ENDS = "。，；：！？、"  # a word ends at them without a blank, too
 CLAUSE_ENDS = frozenset(f",;:.!?…{WIDE_ENDS}")
+FENCE = re.compile(r"\s*```[^`]*\Z")  # a line that begins or ends a block of code, as in Markdown
 GAP = "\0"  # in a frame: what the target language has between sentences
 
 Encode = Callable[[list[str]], list[list[str]]]
@@ -94,7 +95,7 @@ def read_text(
 
     ``<d>`` ends a document. So does a blank line, unless the text begins with ``<d>``: then it is
     an empty sentence. Control characters are dropped as in the training corpus
-    (``preprocess.clean``).
+    (``preprocess.clean``). Blocks of code between two lines that match ``FENCE`` stay as they are.
 
     Args:
         lines: with or without line ends.
@@ -105,7 +106,7 @@ def read_text(
         keep: replaces what must come back as it is.
     """
     iterator, number, document, sentence = iter(lines), 0, 0, 0
-    marked = one_document
+    marked, in_code = one_document, False
     while chunk := list(islice(iterator, CHUNK)):
         read: list[InputLine] = []
         for line in chunk:
@@ -119,7 +120,14 @@ def read_text(
             else:
                 document += not sentence
                 sentence += 1
-            parts = () if breaks or blank else parts_of(text, keep, split)
+            fence = FENCE.match(text) is not None
+            if breaks or blank:
+                parts = ()
+            elif fence or in_code:
+                parts = [], [text]
+            else:
+                parts = parts_of(text, keep, split)
+            in_code = in_code != fence and not mark
             read.append(InputLine(text, number, document, sentence, breaks, *parts))
         yield from encoded(read, encode, longest)
 

@@ -9,6 +9,7 @@ documents start with ``<d>``). Several systems are compared; the first is the ba
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -122,7 +123,10 @@ def main(argv: list[str] | None = None) -> None:
         sources = read_shaped(source, shape, args.reference_file or "the reference")
         for system, found in zip(systems, comet_scores(args.comet, segments, sources), strict=True):
             system.scores["raw"].values[COMET] = found
-    tests = compare_systems(systems) if args.test else {}
+    tests = {}
+    if args.test:
+        print("| testing differences", file=sys.stderr)
+        tests = compare_systems(systems)
     results = {system.name: system.to_json() for system in systems}
     result = {"baseline": systems[0].name, "systems": results, "significance": tests}
     write_json(
@@ -140,6 +144,7 @@ def main(argv: list[str] | None = None) -> None:
 
 def score_file(path: Path, args: argparse.Namespace, references: Sequence[str]) -> Evaluation:
     """Score the translation of one system."""
+    print(f"| scoring {path}", file=sys.stderr)
     options = {"tokenizer": args.tokenize, "metrics": args.metrics, "alignment": args.align}
     if args.reference_file:
         return score_text(args.reference_file, path, **options)

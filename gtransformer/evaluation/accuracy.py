@@ -18,8 +18,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from scipy import stats
-
 from gtransformer.data.languages import two_letters
 from gtransformer.errors import UserError
 from gtransformer.evaluation.significance import MIN_UNITS
@@ -159,6 +157,8 @@ def sign_tests(baseline: Sequence[Outcome], system: Sequence[Outcome]) -> dict[s
     A unit is a film; of items that name none, the item. It is better if the system has more of its
     items right.
     """
+
+    from scipy import stats  # takes a second
 
     def test(items: Sequence[tuple[Outcome, Outcome]]) -> dict[str, Any]:
         gains: Counter[tuple] = Counter()

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import COLUMNS, SENTENCES
@@ -115,6 +114,8 @@ def paired_test(
         signature: of the score.
         samples: number of exchanges to draw if there are too many documents for an exact test.
     """
+    from scipy import stats  # takes a second
+
     count, gain = len(baseline), system - baseline
 
     def difference(exchanged: np.ndarray, _: object = None, axis: int = -1) -> np.ndarray:

@@ -21,20 +21,18 @@ class Pairs:
 
 @pytest.fixture
 def make_pairs(dictionary: Dictionary):
-    """make_pairs(seed, sentences, most=6, surplus=0): a batch with so many sentences per document
-    and side.
+    """make_pairs(seed, sentences, most=6): a batch with so many sentences per document.
 
-    ``surplus`` more sentences on the target side than on the source side; source padded on the
-    left.
+    Source padded on the left.
     """
 
-    def make(seed: int, sentences: list[int], most: int = 6, surplus: int = 0) -> Pairs:
+    def make(seed: int, sentences: list[int], most: int = 6) -> Pairs:
         draw = random.Random(seed)
         documents = []
         for count in sentences:
-            source = random_document(draw, dictionary, random_lengths(draw, count, most, 0))
-            target = random_document(
-                draw, dictionary, random_lengths(draw, count + surplus, most, 0)
+            source, target = (
+                random_document(draw, dictionary, random_lengths(draw, count, most, 0))
+                for _ in "st"
             )
             documents.append((source, target))
         pad = dictionary.pad()

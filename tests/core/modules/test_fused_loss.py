@@ -44,33 +44,24 @@ def test_value_and_gradients(inputs, smoothing, chunk, cached, monkeypatch):
         assert torch.allclose(found, expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 3e-2), (torch.float16, 3e-3)]
-)
-def test_lower_precision(inputs, dtype, tolerance):
-    features, weight, targets = inputs
-    features, weight = features.to(dtype), weight.to(dtype)
-    loss, nll, *gradients = run(fused_cross_entropy, features, weight, targets, 0.1)
-    expected_loss, expected_nll, *expected = run(
-        written_out, features.double(), weight.double(), targets, 0.1
-    )
-    assert loss.dtype == nll.dtype == torch.float32
-    assert loss.item() == pytest.approx(expected_loss.item(), rel=tolerance)
-    assert nll.item() == pytest.approx(expected_nll.item(), rel=tolerance)
-    for found, wanted in zip(gradients, expected, strict=True):
-        assert found.dtype == dtype
-        assert (found.double() - wanted).abs().max() < tolerance * wanted.abs().max()
+HALF = {torch.bfloat16: 3e-2, torch.float16: 3e-3}
 
 
-def test_autocast_computes_in_its_type(inputs):
-    features, weight, targets = (x.float() if x.is_floating_point() else x for x in inputs)
-    expected = run(fused_cross_entropy, features, weight, targets, 0.1)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = run(fused_cross_entropy, features, weight, targets, 0.1)
-    assert found[2].dtype == found[3].dtype == torch.float32
-    assert found[0] != expected[0]
-    for one, other in zip(found, expected, strict=True):
-        assert (one - other).abs().max() < 3e-2 * other.abs().max()
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), *HALF.items()])
+def test_lower_precision(inputs, dtype, tolerance, autocast):
+    """Of the arguments, or of the products of float32 ones by autocast."""
+    kept = torch.float32 if autocast else dtype
+    given = [x.to(kept) if x.is_floating_point() else x for x in inputs]
+    with torch.autocast("cpu", dtype, enabled=autocast and dtype in HALF):
+        found = run(fused_cross_entropy, *given, 0.1)
+    wide = [x.double() if x.is_floating_point() else x for x in given]
+    expected = run(written_out, *wide, 0.1)
+    assert [one.dtype for one in found] == [torch.float32] * 2 + [kept] * 2
+    if autocast and dtype in HALF:
+        assert found[0] != run(fused_cross_entropy, *given, 0.1)[0]
+    for one, exact in zip(found, expected, strict=True):
+        assert (one.double() - exact).abs().max() < tolerance * exact.abs().max()
 
 
 def test_no_tokens_and_frozen_output_weights(inputs):

@@ -60,18 +60,12 @@ def test_pairs(seed, causal, own):
 
 def test_blocks_where_every_query_has_a_window_of_its_own():
     """Elsewhere a segment is what has its keys in common."""
-    tokens, words = (
-        ragged([[1 + i // 10 for i in range(200)]] * 3),
-        ragged([list(range(1, 100))] * 3),
-    )
+    side = ragged([[1 + i // 10 for i in range(200)]] * 3)
     for causal in (True, False):
-        for side in (tokens, words):
-            assert len(PackedPattern(by_sentence(side, side, causal)).segments) == len(side.begins)
-            assert len(PackedPattern(by_document(side, side, causal)).segments) == 3
-        for width in (1, 20, 40):
-            reach = by_window(tokens, tokens, tokens.position, width, causal)
-            assert len(PackedPattern(reach).segments) == -(-600 // BLOCK)
-        assert (
-            len(PackedPattern(by_window(tokens, tokens, tokens.position, 500, causal)).segments)
-            == 3
-        )
+        reaches = {
+            60: by_sentence(side, side, causal),
+            3: by_document(side, side, causal),
+            -(-600 // BLOCK): by_window(side, side, side.position, 20, causal),
+        }
+        for segments, reach in reaches.items():
+            assert len(PackedPattern(reach).segments) == segments

@@ -104,19 +104,6 @@ def test_order_is_fairseqs(make_task):
     assert not np.array_equal(other.ordered_indices(), expected)
 
 
-@pytest.mark.parametrize("shards", [2, 3])
-def test_each_process_has_its_share_in_every_epoch(make_task, shards):
-    alone = epochs(iterator(make_task()), 2)
-    shares = [
-        epochs(iterator(make_task(), num_shards=shards, shard_id=shard), 2)
-        for shard in range(shards)
-    ]
-    for number, epoch in enumerate(alone):
-        together = [batch for share in shares for batch in share[number] if batch]
-        assert len(together) == len(epoch)
-        assert sorted(n for ids, *_ in together for n in ids) == list(range(INSTANCES))
-
-
 @pytest.mark.parametrize("limit", [15, None])
 def test_nothing_is_left_out(make_task, limit):
     """Neither more than --max-tokens, which fairseq's trainer also gives as a limit on instances,

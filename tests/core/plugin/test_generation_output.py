@@ -50,19 +50,16 @@ def test_nothing_half_done_is_taken_for_a_result(corpus, tmp_path, dictionary):
     assert not (tmp_path / "t.jsonl").exists()
 
 
-def test_split_sentences(dictionary):
-    s, e, w, de = (
-        dictionary.bos(),
-        dictionary.eos(),
-        dictionary.index("w1"),
-        dictionary.index("[de]"),
-    )
-    skip = {dictionary.pad(), de}
-    assert split_sentences([s, w, w, e, s, e, de], dictionary, skip) == ["w1 w1", ""]
-    assert split_sentences([s, w, e, s, w, de], dictionary, skip) == [
-        "w1",
-        "w1",
-    ]  # cut off in the middle
-    assert split_sentences([de, s, w, e, dictionary.pad()], dictionary, skip) == ["w1"]
-    assert split_sentences([], dictionary, skip) == []
-    assert split_sentences([s, dictionary.unk(), e], dictionary, skip) == ["<unk>"]
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("<s> w1 w1 </s> <s> </s> [de]", ["w1 w1", ""]),
+        ("<s> w1 </s> <s> w2 [de]", ["w1", "w2"]),  # cut off in the middle
+        ("[de] <s> w1 <unk> </s> <pad>", ["w1 <unk>"]),
+        ("", []),
+    ],
+)
+def test_split_sentences(dictionary, text, sentences):
+    tokens = [dictionary.index(word) for word in text.split()]
+    skip = {dictionary.pad(), dictionary.index("[de]")}
+    assert split_sentences(tokens, dictionary, skip) == sentences

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.modules.ragged import Memory
 
 
@@ -75,18 +74,3 @@ def use_caches(model, caches: bool) -> None:
             False
         )  # nothing begins in the middle of a document
         model.decoder.begin = lambda memory, beam: FullPasses(model.decoder, memory, beam)
-
-
-def step_by_step(decoder, prefixes: Tensor, memory: Memory, state: dict, beam: int = 1) -> Tensor:
-    """Logits (hypotheses, vocabulary) of the last tokens; the state of decoding is kept in
-    ``state``.
-
-    ``prefixes``: (hypotheses, length) int64, of which the last tokens are new.
-    """
-    if not state:
-        state |= {"state": decoder.begin(memory, beam), "steps": 0}
-    for step in range(state["steps"], prefixes.shape[1]):
-        tags = tag_of_newest(prefixes[:, : step + 1], decoder.bos).view(-1, beam).numpy()
-        x = state["state"].step(prefixes[:, step], tags)
-    state["steps"] = prefixes.shape[1]
-    return state["state"].logits(x)

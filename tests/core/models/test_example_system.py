@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import random
 
 import pytest
 import torch
 
 from gtransformer.lab.analysis.dense import DensePattern
-from tests.core.models.test_incremental import check_every_step
-from tests.support import ROOT, drawn, ragged
+from tests.core.search.test_beam import both_ways
+from tests.support import ROOT, drawn, ragged, random_document
 
 pytestmark = pytest.mark.slow
 
@@ -20,11 +21,6 @@ def neighbours():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "docs" / "example_system")
         return importlib.import_module("neighbours")
-
-
-def example(neighbours, dictionary, **options):
-    """A small one in float64, of 3 + 3 layers, with weights drawn wide."""
-    return drawn(dictionary, neighbours.NeighboursModel, neighbours.NeighboursConfig, **options)
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -42,8 +38,15 @@ def test_who_sees_whom(neighbours, causal):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("layers", "often"), [(1, 0.0), (3, 1.0)])
-def test_every_step_with_caches(neighbours, dictionary, make_pairs, layers, often):
-    """Also where no layer sees the current sentence alone."""
-    model = example(neighbours, dictionary, decoder_neighbour_layers=layers)
-    check_every_step(dictionary, make_pairs, model, often)
+@pytest.mark.parametrize("layers", [1, 3])
+def test_search(neighbours, dictionary, layers):
+    """With caches, against full passes; also where no layer sees the current sentence alone."""
+    model = drawn(
+        dictionary,
+        neighbours.NeighboursModel,
+        neighbours.NeighboursConfig,
+        decoder_neighbour_layers=layers,
+    )
+    draw = random.Random(1)
+    batch = [random_document(draw, dictionary, shape) for shape in ([3, 1, 2, 4], [2])]
+    both_ways(dictionary, [model], batch, {"beam": 4}, sentence_rule="on")

@@ -131,11 +131,3 @@ def test_search_finds_what_it_is_defined_to_find(dictionary, name, beam):
         scores = [one["score"].item() for one in nbest]
         assert scores == pytest.approx([score for score, _ in scored], rel=1e-5)
     assert len({tuple(nbest[0]) for nbest in tokens_of(found)}) > 1
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("name", ["C", "D", "none", "MBE"])
-def test_padding_changes_nothing(dictionary, name):
-    model, batch = system(dictionary, name), document(dictionary)
-    expected = tokens_of(translated(dictionary, [model], batch))
-    assert tokens_of(translated(dictionary, [model], batch, left=False, extra=3)) == expected

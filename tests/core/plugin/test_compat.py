@@ -20,38 +20,25 @@ from gtransformer.plugin import patches
 from tests.saved_model import training_arguments
 
 
-def test_what_fairseq_stores_can_be_read_safely(tmp_path):
-    config = OmegaConf.structured(FairseqConfig())
+def test_what_fairseq_stores_can_be_read_safely(tmp_path, monkeypatch):
+    """Until 0.9 also meters, by the names of then."""
+    kinds = (meters.AverageMeter, meters.TimeMeter, meters.StopwatchMeter)
+    for kind in kinds:
+        monkeypatch.setattr(kind, "__module__", "fairseq.meters")
     state = {
         "args": argparse.Namespace(arch="gtransformer_base", lr=[0.0005]),
-        "cfg": OmegaConf.to_container(config, enum_to_str=True),
+        "cfg": OmegaConf.to_container(OmegaConf.structured(FairseqConfig()), enum_to_str=True),
         "config": OmegaConf.create({"a": [1, 2.0, True, None, "x"]}),
         "best": np.float64(1.5),
         "number": np.int64(3),
         "array": np.arange(3, dtype=np.float32),
         "history": [OrderedDict(a=1)],
-        "model": {"w": torch.ones(2)},
     }
-    torch.save(state, tmp_path / "c.pt")
+    torch.save({**state, "meters": {kind.__name__: kind() for kind in kinds}}, tmp_path / "c.pt")
     found = torch.load(tmp_path / "c.pt")
-    assert found["args"] == state["args"] and found["cfg"] == state["cfg"]
-    assert found["config"] == state["config"]
-    assert (found["best"], found["number"], found["array"].tolist()) == (1.5, 3, [0, 1, 2])
-    assert found["history"] == state["history"]
-
-
-def test_checkpoints_of_fairseq_until_09(tmp_path, monkeypatch):
-    """They held meters, by the names of then."""
-    kinds = (meters.AverageMeter, meters.TimeMeter, meters.StopwatchMeter)
-    for kind in kinds:
-        monkeypatch.setattr(kind, "__module__", "fairseq.meters")
-    state = {
-        "model": {"w": torch.ones(2)},
-        "extra_state": {"train_meters": {kind.__name__: kind() for kind in kinds}},
-    }
-    torch.save(state, tmp_path / "c.pt")
-    found = torch.load(tmp_path / "c.pt")["extra_state"]["train_meters"]
-    assert [type(found[kind.__name__]) for kind in kinds] == [*kinds]
+    types = {name: type(one) for name, one in found.pop("meters").items()}
+    assert types == {kind.__name__: kind for kind in kinds}
+    assert found.pop("array").tolist() == state.pop("array").tolist() and found == state
 
 
 class Foreign:

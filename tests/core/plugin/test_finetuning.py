@@ -189,16 +189,11 @@ def test_what_is_trained_by_the_option(prepared, sentence_model, tmp_path):
     assert cfg.optimizer._name == "adam_two_rates"
 
 
-@pytest.mark.parametrize("option", ["--load-partial", "--load-partial-global-from-local"])
-def test_nothing_to_load(prepared, tmp_path, option):
+@pytest.mark.parametrize("option", ["--load-partial", "--trained-parameters=new"])
+def test_nothing_to_start_from(prepared, tmp_path, option):
     """Unless the training is resumed."""
-    with pytest.raises(UserError, match="--load-partial .*there is no model"):
+    with pytest.raises(UserError, match="there is no model"):
         build(prepared, tmp_path, option)
     (tmp_path / "save").mkdir()
     torch.save({"model": {}}, tmp_path / "save" / "checkpoint_last.pt")
     build(prepared, tmp_path, option)
-
-
-def test_nothing_to_start_from(prepared, tmp_path):
-    with pytest.raises(UserError, match="there is no model to start from"):
-        build(prepared, tmp_path, "--trained-parameters=new")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from fairseq import optim
+from fairseq.dataclass.configs import CommonConfig
 from fairseq.optim import AMPOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
 from fairseq.optim.lr_scheduler import build_lr_scheduler
 from omegaconf import OmegaConf
@@ -32,16 +33,8 @@ def options(name: str, **changed):
 
 def common(**changed):
     """fairseq's options of mixed precision."""
-    return {
-        "bf16": False,
-        "fp16_no_flatten_grads": True,
-        "fp16_scale_window": 100,
-        "fp16_init_scale": 4,
-        "fp16_scale_tolerance": 0.0,
-        "threshold_loss_scale": None,
-        "min_loss_scale": 1e-4,
-        **changed,
-    }
+    given = {"fp16_no_flatten_grads": True, "fp16_scale_window": 100, "fp16_init_scale": 4}
+    return {**vars(CommonConfig()), **given, **changed}
 
 
 def parameters_of(dtype=torch.float32, decay_fresh=None) -> list[torch.nn.Parameter]:

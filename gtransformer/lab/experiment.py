@@ -124,6 +124,7 @@ class Experiment:
         if not self.generated and not dry:
             self.raw = corpus_directory(settings.corpus)
         self.runs: list[Run] = []
+        self._recipes: dict[str, Recipe] = {}  # by run: to read one takes time
         for seed in settings.seeds:  # one seed of all rows before the next
             for name, row in settings.rows.items():
                 if seed in (row.seeds or settings.seeds):
@@ -161,7 +162,9 @@ class Experiment:
 
     def recipe(self, run: Run) -> Recipe:
         """Return a run's recipe with all changes but those of its budget."""
-        return load_recipe(run.row.recipe, self._changes(run))
+        if run.name not in self._recipes:
+            self._recipes[run.name] = load_recipe(run.row.recipe, self._changes(run))
+        return self._recipes[run.name]
 
     def model(self, run: Run) -> Path:
         """Return the model of a run."""

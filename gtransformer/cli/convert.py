@@ -192,9 +192,11 @@ def convert_contrapro(args: argparse.Namespace) -> None:
 def convert_ctxpro(args: argparse.Namespace) -> None:
     """Write the documents of items; their target side only if context translations are given."""
     entries, documents, left_out = read_ctxpro(args.items, args.inputs, args.without)
+    pairs = None
+    if args.context_translations:  # read before anything is written
+        pairs = with_translations(entries, documents, args.context_translations)
     files = write_sources(args.output, args.split, args.langs, entries, documents)
-    if args.context_translations:
-        pairs = with_translations(entries, documents, args.context_translations, files[0])
+    if pairs:
         files = [*write_split(args.output, args.split, args.langs, pairs).files, files[1]]
     report(args.split, files, len(documents), sum(map(len, documents)))
     for what, items in left_out.items():

@@ -156,20 +156,20 @@ def write_sources(
 
 
 def with_translations(
-    entries: Sequence[Entry], documents: Sequence[Sequence[str]], translations: Path, source: Path
+    entries: Sequence[Entry], documents: Sequence[Sequence[str]], translations: Path
 ) -> list[list[Pair]]:
     """Return documents with their target side: a translation of the source, and the references that
     entries have.
 
-    ``translations``: of the file ``source``, line by line.
+    ``translations``: of the documents, line by line.
     """
     pairs = []
-    targets = read_shaped(translations, [len(document) for document in documents], source)
+    targets = read_shaped(translations, [len(document) for document in documents], "the items")
     for entry, document, target in zip(entries, documents, targets, strict=True):
         for place, key in REFERENCES.items():
             if place in entry:
                 text = clean_line(entry[key].replace("\n", " "))
-                target[entry[place]] = check_reserved(source, f"item of {text!r}", text)
+                target[entry[place]] = check_reserved("the items", f"item of {text!r}", text)
         pairs.append(list(zip(document, target, strict=True)))
     return pairs
 

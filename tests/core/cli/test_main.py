@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 from gtransformer.cli.commands import COMMANDS
 from gtransformer.cli.main import main
 from tests.support import ROOT
@@ -42,13 +40,3 @@ def test_the_map_names_every_command(capsys):
     assert not [
         name for name in COMMANDS if f"  {name} " not in (lab if name.startswith("lab ") else top)
     ]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [("prepere", "--help"), ("lab experimnt", "--help"), ("what", "--help")],
-)
-def test_an_unknown_command_is_refused_in_a_sentence(words, said, capsys):
-    assert main(words.split()) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and words in error and said in error

@@ -9,7 +9,6 @@ from fairseq.data import Dictionary
 
 from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.instance_index import InstanceIndex
-from gtransformer.errors import UserError
 from gtransformer.preprocess.instances import binarise, count_words, write_dictionary
 from tests.commands import run
 
@@ -61,12 +60,6 @@ def test_symbols_of_a_given_dictionary_move_to_the_end(tmp_path):
         "[cs_CZ]",
         "<mask>",
     ]
-
-
-@pytest.mark.parametrize("line", ["b", "a 2", "<pad> 1", "x y", "b #fairseq:overwrite"])
-def test_damaged_dictionary(write, line):
-    with pytest.raises(UserError, match="dict, line 3: "):
-        dictionary_words(write("dict", f"a 1\nc 1\n{line}\n"))
 
 
 @pytest.mark.slow

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from gtransformer.errors import UserError
 from gtransformer.files import read_lines
 from gtransformer.preprocess.clean import CleanReport, clean_files
 
@@ -31,24 +28,6 @@ def test_counts(write, tmp_path):
     )
     assert list(read_lines(out[0])) == ["<d>", "One.", "<d>", "Six.", "Eight"]
     assert list(read_lines(out[1])) == ["<d>", "Eins.", "<d>", "Sechs.", "Acht !"]
-
-
-@pytest.mark.parametrize(
-    ("english", "german", "place"),
-    [
-        ("<d>\nOne.\n<\x01d>\n", b"<d>\nEins.\nZwei.\n", "en, line 3"),
-        ("<d>\nOne.\na </\ufeffs>\n", b"<d>\nEins.\nZwei.\n", "en, line 3"),
-        ("<d>\nOne.\n<\u00add>\n", b"<d>\nEins.\nZwei.\n", "en, line 3"),
-        ("<d>\na\nb\n", b"<d>\na\n\xff\n", "de, line 3"),
-        ("<d>\n\na\n", b"<d>\nb\n\n", "en, line 1"),
-    ],
-)
-def test_what_is_refused_leaves_nothing(write, tmp_path, english, german, place):
-    """Tokens of the format that appear when control characters are dropped, bytes, nothing left."""
-    source, target = write("en", english), write("de", german)
-    with pytest.raises(UserError, match=place):
-        clean_files(source, target, (tmp_path / "x.en", tmp_path / "x.de"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["de", "en"]
 
 
 def test_every_line_of_a_test_set_is_kept(write, tmp_path):

@@ -132,28 +132,3 @@ def test_what_is_left_out_of_ctxpro(tmp_path, write, ctxpro, capsys):
     assert ctxpro([ITEMS[0], {**ITEMS[1], "expected": "-"}, ITEMS[2]], INPUTS, "--overwrite") == 0
     said = capsys.readouterr().out
     assert "test: 2 documents" in said and "entry 1 of items" in said
-
-
-BROKEN = [ITEMS[0], {**ITEMS[1], "ref segment": "Conheço-te. <d>"}, ITEMS[2]]
-PORTUGUESE = "<d>\nOlá.\nx\nQuem?\nx\n<d>\nx\n<d>\nOutro.\nx\n"
-
-
-@pytest.mark.parametrize(
-    ("items", "inputs", "translated", "message"),
-    [
-        (ITEMS, INPUTS + "More.\n", "", "items.inputs: has 4 lines"),
-        (ITEMS, INPUTS.replace("I know you", "You know"), "", "items.inputs, line 2: "),
-        (ITEMS, INPUTS.replace("Who?", "<s>"), "", "items.inputs, line 1: <s>"),
-        ([{"src segment": "I did."}], INPUTS, "", "ctxpro"),
-        (BROKEN, INPUTS, PORTUGUESE, "<d>"),
-        (ITEMS, INPUTS, PORTUGUESE.replace("Quem?\nx\n", "Quem?\n"), "document 1"),
-    ],
-)
-def test_what_users_run_into_with_ctxpro(
-    tmp_path, write, ctxpro, capsys, items, inputs, translated, message
-):
-    more = [f"--context-translations={write('pt', translated)}"] if translated else []
-    assert ctxpro(items, inputs, *more) == 1
-    error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1
-    assert translated or not list((tmp_path / "out").glob("*"))

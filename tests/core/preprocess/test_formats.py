@@ -11,7 +11,6 @@ import pytest
 from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
 from sacrebleu.dataset.wmt_xml import WMTXMLDataset
 
-from gtransformer.errors import UserError
 from gtransformer.preprocess.formats import Options, read
 
 # A byte order mark, line ends of Windows, a document type, comments, attributes in any order,
@@ -199,40 +198,3 @@ def test_ids(write, names):
     )
     documents = [[("One.", "Eins."), ("Two.", "Zwei.")], [("Three.", ""), ("Four.", "Vier.")]]
     assert found(source, target, ids=write("ids", names)) == documents
-
-
-WRONG = {  # name of the first file -> (contents, message)
-    "references.xml": ((WMT_XML,), "has several references"),
-    "damaged.xml": ((WMT_XML.replace("</collection>", ""),), "mismatch"),
-    "segments.xml": ((WMT_XML.replace('"3">Ja', '"4">Ja'),), "the same segments"),
-    "reserved.xml": ((WMT_XML.replace(">FE<", ">&lt;d><"),), "<d> inside a sentence"),
-    "unclosed.sgm": ((SGM.replace("Caf&eacute; </seg>", "Caf"), REFSET), "a <seg> is not closed"),
-    "end.sgm": ((SGM.replace("</DOC>\n</srcset>\n", ""), REFSET), "a <doc> is not closed"),
-    "count.sgm": ((SGM, REFSET.replace('<seg id="2">Cafe</seg>', "")), "the same segments"),
-    "ids.sgm": ((SGM, REFSET.replace('id="2"', 'id="3"')), "the same segments"),
-    "missing.sgm": ((SGM, REFSET.replace('docid="a"', 'docid="x"')), "is missing"),
-    "swapped.sgm": ((SGM, REFSET.replace('"de"', '"en"')), "its language is en, not de"),
-    "twice.sgm": ((SGM, REFSET.replace('docid="b"', 'docid="a"')), "occurs twice"),
-    "no document.tmx": (
-        (TMX_8.replace("x-Document", "x-other"),),
-        "line 4: the unit names no document",
-    ),
-    "cells.tsv": ((TSV.replace("\ta\tTwo", "\tTwo"),), "line 3: other columns than expected"),
-    "no id.tsv": ((TSV.replace("x\t\ta\tTwo", "x\t\t\tTwo"),), "line 3: no document id"),
-    "again.tsv": ((TSV + "x\tx\ta\tx\tx\n",), "line 5: document a occurs again"),
-    "one side": (("a\n",), "plain takes two files"),
-    "unequal": (("a\nb\n", "A\n"), "1 unequal, line 1"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_what_is_refused(write, name):
-    contents, message = WRONG[name]
-    paths = [write(f"{number} {name}", text) for number, text in enumerate(contents)]
-    ids = write("ids", "x\nx\n") if name == "unequal" else None
-    with pytest.raises(UserError, match=message):
-        found(
-            *paths,
-            **({} if name == "references.xml" or name.endswith("sgm") else {"reference": "A"}),
-            ids=ids,
-        )

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import runpy
+import subprocess
 import sys
 import traceback
 import warnings
@@ -19,7 +20,7 @@ import pytest
 from fairseq import checkpoint_utils
 
 from gtransformer.errors import explain
-from tests.processes import run_group
+from gtransformer.run import stage
 from tests.support import ROOT
 
 USER_DIR = str(ROOT / "gtransformer")
@@ -65,20 +66,18 @@ def run_here(module: str, *arguments) -> tuple[int, str]:
     """
     output = io.StringIO()
     handler, level = logging.StreamHandler(output), logging.root.level
-    handler.setFormatter(logging.Formatter("%(name)s | %(message)s"))
+    handler.setFormatter(logging.Formatter("%(asctime)s | %(levelname)s | %(name)s | %(message)s"))
     # fairseq keeps the best validation loss here; in a process of its own a training begins
     # without.
     vars(checkpoint_utils.save_checkpoint).pop("best", None)
-    logging.getLogger("gtransformer.plugin").setLevel(
-        logging.NOTSET
-    )  # gtransformer export leaves it higher
+    # gtransformer export leaves it higher
+    logging.getLogger("gtransformer.plugin").setLevel(logging.NOTSET)
     with (
         pytest.MonkeyPatch.context() as patch, redirect_stdout(output), redirect_stderr(output),
         warnings.catch_warnings(),
     ):  # fmt: skip
-        warnings.simplefilter(
-            "ignore", RuntimeWarning
-        )  # runpy's, of modules that are imported already
+        # runpy's, of modules that are imported already
+        warnings.simplefilter("ignore", RuntimeWarning)
         patch.setattr(sys, "argv", [module, *map(str, arguments)])
         patch.setattr(logging.root, "handlers", [handler])
         logging.root.setLevel(logging.INFO)
@@ -96,6 +95,24 @@ def run_here(module: str, *arguments) -> tuple[int, str]:
     return status, output.getvalue()
 
 
+def run_stages_here(patch: pytest.MonkeyPatch, programs: str = "none") -> None:
+    """Let a recipe's stages run in this process, but those whose log's path has ``programs``."""
+    as_program = stage.run_logged
+
+    def run_logged(command: list[str], log: Path) -> int:
+        if programs in str(log):
+            return as_program(command, log)
+        module, *words = command[2:]
+        if module == "gtransformer":
+            module = f"gtransformer.cli.{words.pop(0)}"
+        status, output = run_here(module, *words)
+        with open(log, "a", encoding="utf-8") as stream:
+            stream.write(output)
+        return status
+
+    patch.setattr(stage, "run_logged", run_logged)
+
+
 def run(command: str, *arguments, status: int = 0) -> str:
     """Run ``fairseq-{command}`` in this process; its output, after checking the exit status."""
     found, output = run_here(f"fairseq_cli.{command}", *arguments)
@@ -107,21 +124,11 @@ def run_alone(command: str, *arguments) -> str:
     """Run ``fairseq-{command}`` in a process of its own, as it must be where it starts further
     ones.
     """
-    done = run_group(line(command, *arguments), env=environment())
+    done = subprocess.run(
+        line(command, *arguments), env=environment(), stdout=PIPE, stderr=STDOUT, text=True
+    )
     assert done.returncode == 0, done.stdout[-3000:]
     return done.stdout
-
-
-def short_training(copy_corpus: Path, save: Path, *options) -> list:
-    """The command, and its arguments, that trains 24 updates on the copy corpus."""
-    short = [
-        "--max-tokens=500",
-        "--max-update=24",
-        "--lr=0.002",
-        "--warmup-updates=5",
-        "--no-epoch-checkpoints",
-    ]
-    return ["train", copy_corpus / "bin", *TRAINING, *SMALL, *short, f"--save-dir={save}", *options]
 
 
 def kill_at(words: str, command: str, *arguments) -> str:

@@ -80,16 +80,8 @@ def make_prepared(folder: Path) -> Path:
 
 def training_arguments(prepared: Path, *more: str) -> Namespace:
     """fairseq-train's arguments; ``more``: further options."""
-    line = [
-        str(prepared / "bin"),
-        "--task",
-        "translation_doc",
-        "--source-lang",
-        "en",
-        "--target-lang",
-        "de",
-    ]
-    line += ["--langs", "en,de", *SIZES, *more]
+    task = "--task translation_doc --source-lang en --target-lang de --langs en,de".split()
+    line = [str(prepared / "bin"), *task, *SIZES, *more]
     return options.parse_args_and_arch(options.get_training_parser(), line)
 
 

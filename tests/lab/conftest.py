@@ -3,11 +3,16 @@ each."""
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
+from gtransformer.cli.main import main
+from gtransformer.lab import experiment as engine
 from gtransformer.lab.experiment import Experiment, read_experiment
+from tests.commands import run_stages_here
 
 SMALL = """
 corpus: demo
@@ -48,5 +53,13 @@ def small_experiment(folder: Path) -> Experiment:
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory) -> Experiment:
     experiment = small_experiment(tmp_path_factory.mktemp("experiment"))
-    experiment.run()
+
+    def call(arguments: list[str], _environment: dict[str, str]) -> None:
+        with redirect_stdout(io.StringIO()):
+            assert main(arguments) == 0
+
+    with pytest.MonkeyPatch.context() as patch:  # in this process
+        patch.setattr(engine, "call", call)
+        run_stages_here(patch)
+        experiment.run()
     return experiment

@@ -86,6 +86,12 @@ def test_an_experiment_runs_to_its_end(finished, capsys):
     assert capsys.readouterr().out.count("done before") == 2
 
 
+def test_commands_are_programs():
+    engine.call(["--version"], {})
+    with pytest.raises(UserError, match="prepare"):
+        engine.call(["prepere"], {})
+
+
 def test_an_interrupted_start_model_is_not_finished(tmp_path, monkeypatch):
     """Its checkpoint is there, its record is not: it trains to its end before another model starts
     from it."""
@@ -149,21 +155,6 @@ rows:
     assert (
         f"prepare.vocabulary={tmp_path / 'prepared'}" in line and str(tmp_path / "corpus-5") in line
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("rows: {a: {recipe: demo, start: b}}", "no row"),
-        ("rows: {a: {recipe: demo}}\nbudget: {hours: 3}", "updates, tokens, minutes"),
-        ("rows: {a: {recipe: demo}}\nwhat: 3", "what"),
-    ],
-)
-def test_mistakes_in_a_file(text, said, tmp_path):
-    path = tmp_path / "experiment.yaml"
-    path.write_text(f"corpus: demo\n{text}\n", encoding="utf-8")
-    with pytest.raises(UserError, match=said):
-        read_experiment(path)
 
 
 def test_budgets(finished):

@@ -1,40 +1,48 @@
-"""Recipes as gtransformer run drives them, on a few short documents with a tiny model.
+"""Recipes as gtransformer run drives them, from text to scores, on a few short documents with a
+tiny model.
 
-One recipe of each kind goes from text to scores; all are parsed, and models of each kind built, in
-tests/core/run/test_recipe.py. The stages run in this process;
-test_run.py beside it has them in processes of their own. Whatever a recipe takes from another
-(prepared corpus, dictionary, checkpoint) is made first, by that recipe.
+All recipes are parsed, and models of each kind built, in tests/core/run/test_recipe.py. Whatever a
+recipe takes from another (prepared corpus, dictionary, checkpoint) is made first, by that recipe.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from fairseq.data import Dictionary
 
+from gtransformer.cli.export import main as export
 from gtransformer.cli.run import main
+from gtransformer.cli.translate import main as translate
 from gtransformer.files import read_json
 from gtransformer.lab.demo.corpus import SIDES, write_splits
-from gtransformer.run import stage as stages
-from gtransformer.run.recipe import Options, load_recipe
+from gtransformer.preprocess.corpus import raw_file
+from gtransformer.preprocess.tokenisers import SentencePieces, learn_sentencepiece
+from gtransformer.run.recipe import load_recipe
 from gtransformer.run.run import keep_better
-from tests.commands import run_here
+from tests.bert import save_bert, skip_without_transformers
+from tests.commands import run_stages_here
 from tests.core.models import fairseq_models
+from tests.raw_corpus import write_documents
 
 pytestmark = pytest.mark.slow
 
 DOCUMENTS = {"train": 16, "dev": 2, "test": 2}
 SENTENCES = 5  # of the beginning of each document of the demonstration corpus
 UPDATES = 2
-# The model from scratch; fine-tuned from another recipe's model at two rates; concatenation,
-# translated on other instances; windows; context beside the sentence, the second of two steps.
-# mBART and BERT: test_pretrained_corpora.py.
-KINDS = ["base", "doc_base_finetune", "concatenation/two", "window/base", "document/base"]
+PROGRAMS = "window/base"  # the recipe whose stages are programs; others' run in this process
+# Fine-tuned from another recipe's model at two rates; concatenation, translated on other instances;
+# windows; context beside the sentence, the second of two steps.
+KINDS = ["doc_base_finetune", "concatenation/two", PROGRAMS, "document/base"]
 # What makes a recipe tiny; everything else stays as it is. 16 dimensions, 3 + 3 layers, 2 heads.
-SMALLER: dict[str, Options] = {
+SMALLER: dict[str, dict[str, Any]] = {
     "prepare": {"workers": 1},
     "train": {
         **{key.replace("_", "-"): value for key, value in fairseq_models.SIZES.items()},
@@ -46,6 +54,7 @@ SMALLER: dict[str, Options] = {
     },
     "generate": {"beam": 2, "max-len-a": 0, "max-len-b": 3, "max-tokens": 300, "num-workers": 0},
 }
+NEEDED = {"train": "prepare", "generate": "train", "score": "generate"}
 
 
 class Workshop:
@@ -57,12 +66,12 @@ class Workshop:
         write_corpus(self.corpus)
 
     def directory(self, name: str) -> Path:
-        """Where a recipe's results are."""
+        """Return where a recipe's results are."""
         return self.root / "runs" / name / self.corpus.name
 
-    def run(self, name: str, stage: str) -> None:
-        """A stage, after those that it needs, with nothing but the recipe's name and what makes it
-        tiny.
+    def run(self, name: str, stage: str, **changes: Any) -> None:
+        """Run a stage, after those that it needs, with nothing but the recipe's name, what makes it
+        tiny, and changes as ``train__lr``.
         """
         if (name, stage) in self.done:
             return
@@ -72,44 +81,30 @@ class Workshop:
         if stage == "train" and recipe.pretrained_from:
             self.run(load_recipe(recipe.pretrained_from).name, "train")
         if stage != "prepare":
-            self.run(name, {"train": "prepare", "generate": "train", "score": "generate"}[stage])
-        line = [name, str(self.corpus), stage, "--set", "devices=1"]
-        for section, options in SMALLER.items():
-            for key, value in options.items():
-                if section != "prepare" or not recipe.prepared_from:
-                    line += ["--set", f"{section}.{key}={value}"]
+            self.run(name, NEEDED[stage], **changes)
+        small = {
+            f"{section}.{key}": value
+            for section, options in SMALLER.items()
+            for key, value in options.items()
+            if section != "prepare" or not recipe.prepared_from
+        }
         if recipe.averaged and "save-interval-updates" in recipe.options("train"):
-            line += [
-                "--set",
-                f"train.save-interval-updates={UPDATES}",
-            ]  # else there is nothing to average
+            small["train.save-interval-updates"] = UPDATES  # else there is nothing to average
+        small |= {key.replace("__", ".").replace("_", "-"): one for key, one in changes.items()}
+        line = [name, str(self.corpus), stage, "--set", "devices=1"]
+        for key, value in small.items():
+            line += ["--set", f"{key}={value}"]
         logs = self.directory(name).glob(f"{stage}*.log")
         assert main(line) == 0, "\n".join(log.read_text()[-3000:] for log in logs)
         self.done.add((name, stage))
 
 
 def write_corpus(folder: Path) -> None:
-    """The first sentences of documents of the demonstration corpus, in the raw corpus format."""
-    folder.mkdir(parents=True)
+    """Write the first sentences of documents of the demonstration corpus."""
     for split, documents in write_splits(DOCUMENTS, seed=1).items():
         for side in SIDES:
-            lines = []
-            for document in documents:
-                lines += ["<d>", *(getattr(line, side) for line in document.lines[:SENTENCES])]
-            (folder / f"concatenated_en2de_{split}_{side}.txt").write_text(
-                "\n".join(lines) + "\n", encoding="utf-8"
-            )
-
-
-def run_logged(command: list[str], log: Path) -> int:
-    """Run a stage's program in this process."""
-    module, *words = command[2:]
-    if module == "gtransformer":
-        module = f"gtransformer.cli.{words.pop(0)}"
-    status, output = run_here(module, *words)
-    with open(log, "a", encoding="utf-8") as stream:
-        stream.write(output)
-    return status
+            texts = [[getattr(line, side) for line in one.lines[:SENTENCES]] for one in documents]
+            write_documents(raw_file(folder, SIDES, split, side), texts)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +113,7 @@ def workshop(tmp_path_factory) -> Iterator[Workshop]:
     root = tmp_path_factory.mktemp("recipes")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GTRANSFORMER_RUNS", str(root / "runs"))
-        patch.setattr(stages, "run_logged", run_logged)
+        run_stages_here(patch, PROGRAMS)
         yield Workshop(root)
 
 
@@ -139,13 +134,15 @@ def test_recipe_from_text_to_scores(workshop: Workshop, name: str) -> None:
     assert sum(line["sentences"] for line in lines) == sentences
     if recipe.options("task").get("doc-mode") != "full":
         assert all(len(line["hypotheses"][0]["sentences"]) == line["sentences"] for line in lines)
-    scores = json.loads((directory / "test.scores.json").read_text(encoding="utf-8"))["scores"]
+    scores = read_json(directory / "test.scores.json")["scores"]
     assert list(scores) == ["raw", "release"]
     for one in scores.values():
-        assert (
-            one["s_bleu"]["segments"] == sentences
-            and one["d_bleu"]["segments"] == DOCUMENTS["test"]
-        )
+        assert one["s_bleu"]["segments"] == sentences and one["s_bleu"]["signature"]
+        assert one["d_bleu"]["segments"] == DOCUMENTS["test"]
+    for stage in ("train", "generate.test", "score.test"):
+        record = read_json(directory / f"{stage}.json")
+        assert record["done"] and record["seconds"] > 0
+        assert (directory / f"{stage}.log").stat().st_size > 0
 
 
 @pytest.mark.parametrize(("name", "most"), [("doc_base_finetune", 1e-4), ("document/base", 0.0)])
@@ -161,6 +158,71 @@ def test_a_training_starts_from_another_recipes_model(
     shared = {key for key in start if key in trained and start[key].dim() == 2}
     assert len(shared) > 20 and len(trained) > len(start) - 5
     assert all((start[key] - trained[key]).abs().max() <= most for key in shared)
+
+
+def check_export(directory: Path, corpus: Path, files: set[str]) -> None:
+    """An exported model, alone, gives the translation that was scored."""
+    model, text = directory / "model", directory / "translated.txt"
+    assert export([str(directory), str(model), "--beam=2", "--max-len-a=0", "--max-len-b=3"]) == 0
+    own = {"config.json", "manifest.json", "model.safetensors"}
+    assert {path.name for path in model.iterdir()} == files | own
+    shutil.rmtree(directory / "prepared")
+    shutil.rmtree(directory / "checkpoints")
+    source = corpus / "concatenated_en2de_test_en.txt"
+    line = ["--model", model, source, "-o", text, "--cpu", "--quiet"]
+    assert translate(list(map(str, line))) == 0
+    found, expected = (
+        path.read_text(encoding="utf-8").splitlines() for path in (text, directory / "test.txt")
+    )
+    assert found == [" ".join(line.split()) for line in expected]
+    assert len(found) == (SENTENCES + 1) * DOCUMENTS["test"]
+
+
+def test_mbart_from_text_to_scores(workshop: Workshop, tmp_path) -> None:
+    """With a small mBART of fairseq's own class, and its SentencePiece model and dictionary."""
+    model, table, weights = (tmp_path / name for name in ("spm.model", "dict.txt", "model.pt"))
+    text = (workshop.corpus / "concatenated_en2de_train_de.txt").read_text(encoding="utf-8")
+    learn_sentencepiece(text.splitlines(), model, 400)
+    pieces = SentencePieces(model).words()[3:]  # without <unk>, <s> and </s>
+    table.write_text("".join(f"{piece} 1\n" for piece in pieces))
+    given = {"prepare__sentencepiece": model, "prepare__dictionary": table}
+    workshop.run("mbart", "prepare", **given)
+    directory = workshop.directory("mbart")
+    dictionary = Dictionary.load(str(directory / "prepared" / "bin" / "dict.en_XX.txt"))
+    languages = load_recipe("mbart").options("task")["langs"].split(",")
+    assert dictionary.symbols[4:] == [*pieces, *(f"[{lang}]" for lang in languages), "<mask>"]
+    options = ("encoder_normalize_before", "decoder_normalize_before", "layernorm_embedding")
+    own = dict.fromkeys(options, True)
+    teacher = fairseq_models.build(dictionary, "mbart_large", **own)
+    saved = fairseq_models.checkpoint(teacher, fairseq_models.settings("mbart_large", **own))
+    torch.save(saved, weights)
+    workshop.run("mbart", "score", **given, train__finetune_from_model=weights)
+    log = (directory / "train.log").read_text()
+    assert "initialised from a Transformer: 60 new parameters" in log
+    files = {"dict.en_XX.txt", "dict.de_DE.txt", "sentencepiece.model"}
+    check_export(directory, workshop.corpus, files)
+
+
+def test_bert_from_text_to_scores(workshop: Workshop, tmp_path) -> None:
+    """Wordpieces and a dictionary of their own on the source side, BPE on the target side."""
+    skip_without_transformers()
+    text = (workshop.corpus / "concatenated_en2de_train_en.txt").read_text(encoding="utf-8")
+    words = sorted({*re.findall(r"\w+|[.,!?]", text.lower())} - {"d"})
+    save_bert(tmp_path / "bert", words)
+    changes = {
+        "prepare__bert": tmp_path / "bert", "train__bert_checkpoint": tmp_path / "bert",
+        "prepare__vocabulary_size": 100, "train__encoder_layers": 2,
+        "task__max_source_positions": 64,
+    }  # fmt: skip
+    workshop.run("bert", "score", **changes)
+    directory = workshop.directory("bert")
+    dictionary = Dictionary.load(str(directory / "prepared" / "bin" / "dict.en.txt"))
+    assert dictionary.symbols[4:] == [*words, "[en]", "[de]", "<mask>"]
+    log = (directory / "train.log").read_text()
+    assert f"encoder initialised from {tmp_path / 'bert'}" in log
+    shutil.rmtree(tmp_path / "bert")  # a trained model is whole without it
+    files = {"dict.en.txt", "dict.de.txt", "wordpieces.json", "bpe.codes", "truecase.de"}
+    check_export(directory, workshop.corpus, files)
 
 
 def test_the_start_is_measured_beside_the_trained_model(workshop: Workshop) -> None:
@@ -182,16 +244,13 @@ def test_the_start_is_measured_beside_the_trained_model(workshop: Workshop) -> N
     assert {"s_bleu", "d_bleu"} <= result["significance"]["raw"].keys()
 
 
-def checkpoint(path: Path, loss: float) -> Path:
-    path.parent.mkdir(exist_ok=True)
-    torch.save({"model": {"weight": torch.tensor(loss)}, "extra_state": {"val_loss": loss}}, path)
-    return path
-
-
-@pytest.mark.parametrize(("loss", "kept"), [(2.0, True), (4.0, False)])
-def test_the_better_of_start_and_trained_model_is_the_recipes(loss, kept, tmp_path):
-    start = checkpoint(tmp_path / "before" / "checkpoint_best.pt", loss)
-    best = checkpoint(tmp_path / "checkpoints" / "checkpoint_best.pt", 3.0)
+@pytest.mark.parametrize("loss", [2.0, 4.0])
+def test_the_better_of_start_and_trained_model_is_the_recipes(loss, tmp_path):
+    start, best = (tmp_path / name / "checkpoint_best.pt" for name in ("before", "checkpoints"))
+    for path, value in ((start, loss), (best, 3.0)):
+        path.parent.mkdir()
+        saved = {"model": {"weight": torch.tensor(value)}, "extra_state": {"val_loss": value}}
+        torch.save(saved, path)
     said = keep_better(start, best, load_recipe("few_documents"))
     assert float(torch.load(best)["model"]["weight"]) == min(loss, 3.0)
-    assert f"{loss:.3f} before training, 3.000 after" in said and ("kept" in said) == kept
+    assert f"{loss:.3f}" in said and "3.000" in said and ("kept" in said) == (loss < 3.0)

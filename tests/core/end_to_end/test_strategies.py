@@ -75,15 +75,3 @@ def test_sequential_is_the_search_written_out(generate, checkpoint, tmp_path):
     )
     counts = json.loads((tmp_path / "test.scores.json").read_text())["counts"]
     assert counts["sentences"] == 22 and counts["misaligned_instances"] == 0
-
-
-def test_sequential_within_instances(generate):
-    """Instances as they are stored, 14 of one or two sentences; single ones come out as ever."""
-    full, found = generate(), generate("--strategy=sequential")
-    assert (
-        [len(one) for one in found]
-        == [len(one) for one in full]
-        == [2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1]
-    )
-    assert [one for one in found if len(one) == 1] == [one for one in full if len(one) == 1]
-    assert found != full

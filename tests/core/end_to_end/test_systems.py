@@ -13,17 +13,7 @@ from tests.commands import only_error, run
 from tests.support import ROOT
 
 PREPARED = ROOT / "tests" / "prepared" / "len48"
-TASK = [
-    "--task",
-    "translation_doc",
-    "--source-lang",
-    "en",
-    "--target-lang",
-    "de",
-    "--langs",
-    "en,de",
-    "--cpu",
-]
+TASK = "--task translation_doc --source-lang en --target-lang de --langs en,de --cpu".split()
 SMALL = (
     "--encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-ffn-embed-dim 24 "
     "--decoder-ffn-embed-dim 24 "
@@ -40,16 +30,11 @@ BATCHES = ["--instances=sliding", "--context-sentences=2", "--batch-order=docume
 # in generation.
 SYSTEMS = {
     "lst_transformer_mini": PARTS,
-    "flat_transformer_mini": [
-        "--current-layers=0",
-        "--instances",
-        "current",
-        "--context-sentences",
-        "2",
-    ],
+    "flat_transformer_mini": "--current-layers=0 --instances current --context-sentences 2".split(),
     "window_transformer_mini": ["--window=3", *PARTS],
     "docflat_mini": ["--context-gate=discrete", *BATCHES],
     "mbe_mini": BATCHES,
+    "neighbours": ["--user-dir=docs/example_system/neighbours", *PARTS],
 }
 # untrained models write to the limit
 EVAL = '--eval-bleu-args={"beam": 1, "max_len_a": 0, "max_len_b": 3}'
@@ -86,10 +71,11 @@ def first_pass(sentence_model):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_trained_and_translated_with(sentence_model, first_pass, tmp_path, system):
+def test_trained_and_translated_with(sentence_model, first_pass, tmp_path, system, monkeypatch):
     """Validation translates; generation writes each of the 22 sentences once, by two passes what
     reads targets.
     """
+    monkeypatch.chdir(ROOT)  # for docs/example_system
     own, last = SYSTEMS[system], tmp_path / "checkpoint_last.pt"
     by_batch, reads_targets = own[-3:] == BATCHES, system == "docflat_mini"
     line = [

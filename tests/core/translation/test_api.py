@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from gtransformer.data.instances import BOUNDARY_TOKENS, greedy
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
 from gtransformer.translation.api import GTransformer
 from tests.hard_text import STRANGE
@@ -89,18 +88,6 @@ def test_scores_are_the_models_log_probabilities(model):
         )  # without the first <s>, with the language symbol
         assert hypothesis.score == pytest.approx(sum(expected) / length, abs=1e-5)
     assert found[0].score > found[1].score
-
-
-def test_long_documents_are_cut_by_source_length(model):
-    """Translating a document equals translating each of its instances as a document of its own."""
-    document = DOCUMENT * 7
-    lengths = [len(tokens) for tokens in model.chain.encode(document)]
-    cuts = greedy(
-        [length + BOUNDARY_TOKENS for length in lengths], model.directory.max_instance_tokens
-    )
-    assert len(cuts) > 3
-    parts = model.translate([document[first:last] for first, last in cuts])
-    assert model.translate(document) == [text for part in parts for text in part]
 
 
 def test_shapes_and_mistakes(model):

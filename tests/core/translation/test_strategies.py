@@ -112,7 +112,7 @@ def test_a_sentence_longer_than_a_window_is_cut_in_parts(model, way):
     """
     long = " ".join(["The old dog sleeps near the river and Mary finds her book."] * 8)
     small = limited(model, max_instance_tokens=40)
-    with pytest.warns(UserWarning, match=r"cut in parts: 1 in all \(sentence 2 of document 1"):
+    with pytest.warns(UserWarning, match="1 in all .*sentence 2 of document 1"):
         found = small.translate([SENTENCES[0], long, SENTENCES[1]], strategy="sliding", **way)
     assert len(found) == 3 and all(found)
     lines = [
@@ -127,9 +127,9 @@ def test_a_sentence_longer_than_a_window_is_cut_in_parts(model, way):
 @pytest.mark.parametrize(
     ("limits", "way", "message"),
     [
-        ({"max_sents": 1}, {"strategy": "sequential"}, "was trained on single sentences"),
-        ({"max_sents": 1}, {"strategy": "parallel"}, "was trained on single sentences"),
-        ({"max_sents": 1}, {"strategy": "sliding"}, "was trained on single sentences"),
+        ({"max_sents": 1}, {"strategy": "sequential"}, "single sentences"),
+        ({"max_sents": 1}, {"strategy": "parallel"}, "single sentences"),
+        ({"max_sents": 1}, {"strategy": "sliding"}, "single sentences"),
         ({"max_instance_tokens": None}, {"strategy": "sliding"}, "give --window-tokens W"),
         ({}, {"strategy": "sliding", "window_tokens": 10_000_000}, "the model takes"),
     ],
@@ -155,7 +155,5 @@ def test_translations_that_the_length_limit_ends_are_named(model):
         assert short.at_limit == [len(short.sentences[0].split()) == 4]
         assert short.at_limit == [True] or short.sentences == long.sentences
     assert not any(one.at_limit[0] for one in greedy(model, alone, 1, sentence_rule="off"))
-    with pytest.warns(
-        UserWarning, match=r"length limit.*: 2 in all \(.* of document 1, .* of document 2"
-    ):
+    with pytest.warns(UserWarning, match="2 in all .* of document 1, .* of document 2"):
         model.translate(alone[:2], max_len_a=0, max_len_b=1)

@@ -69,11 +69,7 @@ def test_corpus(tmp_path, packages, capsys):
         split: list(read_documents(*sides))
         for split, sides in find_splits(folder, "en", "pt").items()
     }
-    assert {split: len(documents) for split, documents in splits.items()} == {
-        "train": 9,
-        "valid": 3,
-        "test": 6,
-    }
+    assert [len(splits[split]) for split in ("train", "valid", "test")] == [9, 3, 6]
     texts = {
         split: {pair for document in documents for pair in document}
         for split, documents in splits.items()
@@ -83,17 +79,7 @@ def test_corpus(tmp_path, packages, capsys):
         assert ("See also", "See also") in texts[held_out]
     for document in splits["train"]:
         assert len(document) == 6 and document[0][1] == document[0][0].replace("en", "pt", 1)
-    assert run(tmp_path / "again", packages[::-1]) == 0
-    again = tmp_path / "again" / folder.name
-    assert all(path.read_bytes() == (again / path.name).read_bytes() for path in folder.iterdir())
-    assert run(tmp_path / "again", packages[:1]) == 1
-    assert "no pages of help in pt-BR" in capsys.readouterr().err
-
-
-def test_paragraphs_by_id(tmp_path, packages):
-    assert run(tmp_path / "data", packages) == 0
-    folder = tmp_path / "data" / "libreoffice-en-pt"
-    found = {}
+    found = {}  # by page and id of the paragraph
     for split in SPLITS:
         documents = read_documents(
             *(raw_file(folder, ("en", "pt"), split, lang) for lang in ("en", "pt"))
@@ -102,6 +88,11 @@ def test_paragraphs_by_id(tmp_path, packages):
         found.update(zip(read_lines(ids_file(folder, split)), pairs, strict=True))
     targets = [found[f"swriter/01/{number:02}#par_3"][1] for number in range(18)]
     assert targets == [f"pt page {number} says in its line 3 something" for number in range(18)]
+    assert run(tmp_path / "again", packages[::-1]) == 0
+    again = tmp_path / "again" / folder.name
+    assert all(path.read_bytes() == (again / path.name).read_bytes() for path in folder.iterdir())
+    assert run(tmp_path / "again", packages[:1]) == 1
+    assert "no pages of help in pt-BR" in capsys.readouterr().err
 
 
 def test_text_of_a_page():

@@ -13,7 +13,7 @@ import torch
 from gtransformer.evaluation.contrastive import Capacity, score_items
 from gtransformer.evaluation.sentence_scores import SentenceScorer
 from gtransformer.preprocess.suites import Item
-from tests.core.evaluation.any_system import SYSTEMS, make_system, score_by_hand
+from tests.core.evaluation.support import SYSTEMS, make_system, score_by_hand
 from tests.core.models import test_numpy
 
 BEFORE = [4, 2, 1, 0]  # sentences before the last one

@@ -45,7 +45,7 @@ def official(line: str, expected: str, splitter: SentenceSplitter) -> bool:
 def run(tmp_path, capsys):
     """run(entries, text): what the command prints, and its result."""
 
-    def call(entries: list[dict], *texts: str, status: int = 0):
+    def call(entries: list[dict], *texts: str):
         write_json(tmp_path / "items.json", entries)
         for number, text in enumerate(texts):
             (tmp_path / f"out{number}").write_text(text, encoding="utf-8")
@@ -56,9 +56,8 @@ def run(tmp_path, capsys):
             f"--output={tmp_path / 'o.json'}",
             "--hypotheses",
         ]
-        assert main([*line, *files]) == status
-        shown = capsys.readouterr()
-        return (shown.err, None) if status else (shown.out, read_json(tmp_path / "o.json"))
+        assert main([*line, *files]) == 0
+        return capsys.readouterr().out, read_json(tmp_path / "o.json")
 
     return call
 
@@ -78,9 +77,6 @@ def test_only_the_last_sentence_counts(run, text, outputs):
         False,
         True,
     ]
-    assert (
-        "4 lines" in run(CTXPRO, text + ("<d>\n" if "<d>" in text else "") + "Mehr.\n", status=1)[0]
-    )
 
 
 def test_languages_of_the_splitter():

@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from gtransformer.evaluation.contrastive import Capacity, capacity_of
-from tests.core.evaluation.corpus_tasks import PREPARED, doc_task
+from gtransformer.plugin.task import TranslationDocTask
+from tests.support import ROOT, task_config
+
+PREPARED = ROOT / "tests" / "prepared" / "len48"
+
+
+def doc_task(**options) -> TranslationDocTask:
+    """Return the task of a model with these options."""
+    return TranslationDocTask.setup_task(task_config(data=str(PREPARED / "bin"), **options))
 
 
 @pytest.mark.parametrize(

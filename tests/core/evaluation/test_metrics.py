@@ -6,6 +6,7 @@ import pytest
 
 from gtransformer.evaluation.metrics import DEFAULT_METRICS, SegmentStatistics
 from gtransformer.evaluation.segments import document_segments, sentence_segments
+from tests.core.evaluation.support import sacrebleu_command
 
 HYPOTHESIS = [
     ["Das Haus, sagt er, ist alt.", "Wir sehen (morgen) 3,5 Hunde!", "", "Und er geht."],
@@ -21,9 +22,9 @@ def score(name: str, hypotheses: list[str], references: list[str], tokenizer: st
     return SegmentStatistics(name, hypotheses, references, tokenizer).whole().score
 
 
-def test_equals_the_command(tmp_path, helpers):
+def test_equals_the_command(tmp_path):
     sides = sentence_segments(HYPOTHESIS), sentence_segments(REFERENCE)
-    commands = helpers.sacrebleu_command(*sides, tmp_path, "--metrics", *DEFAULT_METRICS, "--force")
+    commands = sacrebleu_command(*sides, tmp_path, "--metrics", *DEFAULT_METRICS, "--force")
     for name, command in zip(DEFAULT_METRICS, commands, strict=True):
         ours = SegmentStatistics(name, *sides, "13a").whole()
         assert round(ours.score, 14) == command["score"] and ours.signature == command["signature"]

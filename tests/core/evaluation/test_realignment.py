@@ -15,6 +15,7 @@ from gtransformer.cli.score import main
 from gtransformer.errors import UserError
 from gtransformer.evaluation.score import score_text
 from gtransformer.evaluation.segments import MWER, cut_points, realign
+from tests.core.evaluation.support import HYPOTHESES, jsonl_lines, write_jsonl
 
 
 def distance(one: list[str], other: list[str]) -> int:
@@ -96,14 +97,14 @@ def test_text_is_cut_not_changed(sentences, references, tokenizer, expected):
     assert realign(sentences, references, tokenizer) == expected
 
 
-def test_the_document_of_an_instance_with_other_sentences(prepared, tmp_path, helpers, capsys):
+def test_the_document_of_an_instance_with_other_sentences(prepared, tmp_path, capsys):
     """Two sentences written as one; the table says so, and d-BLEU has nothing to do with it."""
     joined = [
         ["das Haus ist neu . er ist auch gro@@ ß ."],
         ["du kennst es gut ."],
-        helpers.HYPOTHESES[2],
+        HYPOTHESES[2],
     ]
-    path = helpers.write_jsonl(tmp_path / "joined.jsonl", helpers.jsonl_lines(joined))
+    path = write_jsonl(tmp_path / "joined.jsonl", jsonl_lines(joined))
     assert main([str(prepared), "--hypotheses", str(path), "--align", "mwer"]) == 0
     result, shown = (
         json.loads((tmp_path / "joined.scores.json").read_text()),

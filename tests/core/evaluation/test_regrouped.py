@@ -13,6 +13,7 @@ from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import InstanceScheme, build_instances
 from gtransformer.data.translations import read_documents
 from gtransformer.evaluation.score import score_translations
+from tests.core.evaluation.support import HYPOTHESES, INSTANCES, PIECES, write_jsonl, write_pieces
 from tests.raw_corpus import write_moses_files
 
 REFERENCES = ("raw", "release")
@@ -29,11 +30,11 @@ TILES = {"single", "documents", "pairs"}
 
 
 @pytest.fixture
-def regrouped(tmp_path, helpers):
+def regrouped(tmp_path):
     """make(scheme): the file's lines with the same sentences in other instances; what is not
     current is rubbish.
     """
-    sentences = [sentence for instance in helpers.HYPOTHESES for sentence in instance]
+    sentences = [sentence for instance in HYPOTHESES for sentence in instance]
     lengths = np.array([len(sentence.split()) + 2 for sentence in sentences])
 
     def make(kind):
@@ -56,7 +57,7 @@ def regrouped(tmp_path, helpers):
 
 
 @pytest.fixture
-def direct(tmp_path, helpers, prepared):
+def direct(tmp_path, prepared):
     """make(lines): the same corpus prepared with these instances, and the translations as they were
     before.
     """
@@ -68,19 +69,19 @@ def direct(tmp_path, helpers, prepared):
         pieces = dict(
             zip(
                 PLACES,
-                [sentence for instance in helpers.PIECES for sentence in instance],
+                [sentence for instance in PIECES for sentence in instance],
                 strict=True,
             )
         )
         places = [(line["document"], line["first_sentence"], line["sentences"]) for line in lines]
-        helpers.write_pieces(
+        write_pieces(
             folder, [[pieces[d, first + i] for i in range(count)] for d, first, count in places]
         )
         InstanceIndex("test", "en", "de", 2, places).save(
             folder / "bin" / "test.en-de.instances.json"
         )
         plain = [{key: value for key, value in line.items() if key != "current"} for line in lines]
-        helpers.write_jsonl(tmp_path / "direct.jsonl", plain)
+        write_jsonl(tmp_path / "direct.jsonl", plain)
         return folder
 
     return make
@@ -88,11 +89,11 @@ def direct(tmp_path, helpers, prepared):
 
 @pytest.mark.parametrize("kind", sorted(TILES))
 def test_scores_are_those_of_a_corpus_prepared_like_that(
-    kind, tmp_path, helpers, prepared, regrouped, direct
+    kind, tmp_path, prepared, regrouped, direct
 ):
     lines = regrouped(kind)
     found = score_translations(
-        prepared, "test", helpers.write_jsonl(tmp_path / "r.jsonl", lines), REFERENCES
+        prepared, "test", write_jsonl(tmp_path / "r.jsonl", lines), REFERENCES
     )
     expected = score_translations(direct(lines), "test", tmp_path / "direct.jsonl", REFERENCES)
     for name in REFERENCES:
@@ -103,13 +104,13 @@ def test_scores_are_those_of_a_corpus_prepared_like_that(
 
 @pytest.mark.parametrize("kind", sorted(SCHEMES.keys() - TILES))
 def test_each_sentence_is_taken_where_it_is_current(
-    kind, tmp_path, helpers, prepared, hypotheses, regrouped
+    kind, tmp_path, prepared, hypotheses, regrouped
 ):
     lines = regrouped(kind)
     assert any("not this" in line["hypotheses"][0]["sentences"] for line in lines)
-    path = helpers.write_jsonl(tmp_path / "r.jsonl", lines)
-    sentences = [sentence for instance in helpers.HYPOTHESES for sentence in instance]
-    documents = read_documents(path, InstanceIndex("test", "en", "de", 2, helpers.INSTANCES))
+    path = write_jsonl(tmp_path / "r.jsonl", lines)
+    sentences = [sentence for instance in HYPOTHESES for sentence in instance]
+    documents = read_documents(path, InstanceIndex("test", "en", "de", 2, INSTANCES))
     assert documents == [sentences[first:last] for first, last in RUNS]
     found = score_translations(prepared, "test", path, REFERENCES)
     expected = score_translations(prepared, "test", hypotheses, REFERENCES)

@@ -8,6 +8,7 @@ from sacremoses import MosesDetokenizer
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.score import score_translations
+from tests.core.evaluation.support import INSTANCES, jsonl_lines, write_jsonl, write_pieces
 
 # Three instances. The translation lacks a quotation mark in its first sentence, which turns those
 # of the second.
@@ -50,12 +51,12 @@ def bleu(
 
 
 @pytest.fixture
-def instances(prepared, tmp_path, helpers):
+def instances(prepared, tmp_path):
     """A function that scores a translation against a reference, both as instances of pieces."""
 
     def run(translation, reference, **options):
-        helpers.write_pieces(prepared, reference, **options)
-        path = helpers.write_jsonl(tmp_path / "out.jsonl", helpers.jsonl_lines(translation))
+        write_pieces(prepared, reference, **options)
+        path = write_jsonl(tmp_path / "out.jsonl", jsonl_lines(translation))
         return score_translations(prepared, "test", path, ["release"]).scores["release"]
 
     return run
@@ -98,19 +99,19 @@ def test_unknown_words_of_the_reference_match_nothing(instances):
     assert scores.values["s_bleu"].score < 99
 
 
-def test_sentencepiece(prepared, tmp_path, helpers):
+def test_sentencepiece(prepared, tmp_path):
     """mBART: pieces are joined to words first; the language is de_DE, and there is no tokenised
     text.
     """
     for path in prepared.rglob("test.de"):
         path.rename(path.with_name("test.de_DE"))
     (prepared / "bin" / "test.en-de.instances.json").unlink()
-    instance_index = InstanceIndex("test", "en", "de_DE", 2, helpers.INSTANCES)
+    instance_index = InstanceIndex("test", "en", "de_DE", 2, INSTANCES)
     instance_index.save(prepared / "bin" / "test.en-de_DE.instances.json")
     pieces = [["▁Er ▁sagt ▁: ▁„ ▁Ja “ .", "▁Das ▁Haus boot"], ["▁x"], ["▁y", "▁z"]]
-    helpers.write_pieces(prepared, pieces, "de_DE")
+    write_pieces(prepared, pieces, "de_DE")
     (prepared / "sentencepiece.model").touch()
-    path = helpers.write_jsonl(tmp_path / "out.jsonl", helpers.jsonl_lines(pieces))
+    path = write_jsonl(tmp_path / "out.jsonl", jsonl_lines(pieces))
     scores = score_translations(prepared, "test", path, ["release"]).scores["release"]
     words = "Er sagt : „ Ja“. </s> Das Hausboot </s>".split()
     expected = [part.strip() for part in MosesDetokenizer("de").detokenize(words).split("</s>")][:2]

@@ -12,6 +12,7 @@ from gtransformer.cli.score import main
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import score_translations
+from tests.core.evaluation.support import PIECES, TEXT, jsonl_lines, write_jsonl, write_pieces
 
 PLAIN = [
     ["Das Haus ist neu.", "Er ist auch groß.", "Du kennst es gut."],
@@ -29,9 +30,9 @@ def segments(documents: list[list[str]], kind: str) -> list[str]:
     return [" ".join(first[:2]), first[2], " ".join(second)]
 
 
-def test_equals_sacrebleu(prepared, hypotheses, helpers):
+def test_equals_sacrebleu(prepared, hypotheses):
     scores = score_translations(prepared, "test", hypotheses).scores["raw"]
-    target = helpers.TEXT["de"]
+    target = TEXT["de"]
     assert scores.segments.text == PLAIN
     for kind in ("s_bleu", "d_bleu", "d_bleu_instance"):
         ours, cut = scores.values[kind], segments(PLAIN, kind)
@@ -40,17 +41,17 @@ def test_equals_sacrebleu(prepared, hypotheses, helpers):
         assert (ours.score, ours.segments) == (expected, len(cut))
 
 
-def test_misaligned_instances(prepared, tmp_path, helpers):
+def test_misaligned_instances(prepared, tmp_path):
     """Sentences cut otherwise than the source's: s-BLEU aligns them by order, d-BLEU sees the same
     words as before.
     """
     (a, b), (c,), (d, e) = (
         ["das Haus ist alt .", "es ist auch groß ."],
         ["du kennst es gut ."],
-        helpers.PIECES[2],
+        PIECES[2],
     )
     cut = [[f"{a} {b}"], [c], [d, *e.split(" ", 1)]]
-    path = helpers.write_jsonl(tmp_path / "cut.jsonl", helpers.jsonl_lines(cut))
+    path = write_jsonl(tmp_path / "cut.jsonl", jsonl_lines(cut))
     evaluation = score_translations(prepared, "test", path, ["release"])
     scores = evaluation.scores["release"]
     assert evaluation.counts["misaligned_instances"] == 2
@@ -68,16 +69,14 @@ def test_misaligned_instances(prepared, tmp_path, helpers):
     assert scores.values["s_bleu"].score == expected < 95
 
 
-def test_dropped_sentences_are_left_out_on_both_sides(prepared, tmp_path, helpers):
+def test_dropped_sentences_are_left_out_on_both_sides(prepared, tmp_path):
     places = [(0, 0, 1), (0, 2, 1), (1, 0, 2)]
     InstanceIndex("test", "en", "de", 2, places, [(0, 1)]).save(
         prepared / "bin" / "test.en-de.instances.json"
     )
-    (a, _), (c,), (d, e) = helpers.PIECES
-    helpers.write_pieces(prepared, [[a], [c], [d, e]])
-    path = helpers.write_jsonl(
-        tmp_path / "rest.jsonl", helpers.jsonl_lines([[a], [c], [d, e]], places)
-    )
+    (a, _), (c,), (d, e) = PIECES
+    write_pieces(prepared, [[a], [c], [d, e]])
+    path = write_jsonl(tmp_path / "rest.jsonl", jsonl_lines([[a], [c], [d, e]], places))
     evaluation = score_translations(prepared, "test", path, list(REFERENCES))
     for scores in evaluation.scores.values():
         assert [

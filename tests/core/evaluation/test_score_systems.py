@@ -10,6 +10,7 @@ import sacrebleu
 from gtransformer.cli.score import main
 from gtransformer.evaluation.metrics import DEFAULT_TITLES
 from gtransformer.evaluation.references import raw_tokenizer
+from tests.core.evaluation.support import HYPOTHESES, TEXT, write_documents
 
 REFERENCE = (
     "<d>\nDas Haus ist alt.\nEs ist auch groß.\nDu kennst es gut.\n<d>\nIch sehe ihn.\nEr "
@@ -35,18 +36,12 @@ def sentences(text: str) -> list[str]:
 
 @pytest.fixture
 def run(tmp_path, capsys, monkeypatch):
-    """run(words, result): what the command prints, and the result file; with status 1 its one line
-    of error.
-    """
+    """run(words, result): what the command prints, and the result file."""
     monkeypatch.chdir(tmp_path)
 
-    def call(words: str, result: str = "", status: int = 0):
-        assert main(words.split()) == status
-        shown = capsys.readouterr()
-        if status:
-            assert shown.err.splitlines()[-1].startswith("error: "), shown.err
-            return shown.err
-        return shown.out, json.loads((tmp_path / result).read_text(encoding="utf-8"))
+    def call(words: str, result: str):
+        assert main(words.split()) == 0
+        return capsys.readouterr().out, json.loads((tmp_path / result).read_text(encoding="utf-8"))
 
     return call
 
@@ -120,9 +115,9 @@ def test_systems_side_by_side(plain, run):
     assert "p 0.12" in printed
 
 
-def test_generated_beside_plain_text(prepared, hypotheses, tmp_path, helpers, run):
+def test_generated_beside_plain_text(prepared, hypotheses, tmp_path, run):
     """Another system's text stands beside the package's own translations of a prepared split."""
-    helpers.write_documents(tmp_path / "other.txt", helpers.TEXT["de"])
+    write_documents(tmp_path / "other.txt", TEXT["de"])
     systems = run("prepared --hypotheses out.jsonl other.txt", "comparison.json")[1]["systems"]
     assert systems["other"]["scores"]["raw"]["d_bleu"]["score"] == pytest.approx(100)
     assert systems["other"]["scores"]["raw"]["d_bleu"]["segments"] == 2
@@ -154,10 +149,10 @@ def test_two_systems_side_by_side_on_a_page(plain, run):
 
 
 @pytest.mark.parametrize("marks", [True, False])
-def test_the_output_of_fairseq_generate(prepared, hypotheses, tmp_path, helpers, run, marks):
+def test_the_output_of_fairseq_generate(prepared, hypotheses, tmp_path, run, marks):
     """Lines with H- give the scores of the JSON lines; without <s> and </s> those of documents."""
     lines = ["INFO | loading", "S-0\tThe house"]
-    for number, sentences in [*enumerate(helpers.HYPOTHESES)][::-1]:
+    for number, sentences in [*enumerate(HYPOTHESES)][::-1]:
         joined = " </s> <s> ".join(sentences) + " </s>" if marks else " ".join(sentences)
         lines += [f"H-{number}\t-0.5\t{joined}", f"H-{number}\t-0.9\tx", f"P-{number}\t-0.5"]
     (tmp_path / "generate.out").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -170,7 +165,3 @@ def test_the_output_of_fairseq_generate(prepared, hypotheses, tmp_path, helpers,
     else:
         assert result["scores"]["raw"]["d_bleu"] == expected["scores"]["raw"]["d_bleu"]
         assert result["counts"]["misaligned_instances"] == 2
-    (prepared / "sentencepiece.model").touch()
-    assert "--remove-bpe" in run("prepared --hypotheses generate.out", status=1)
-    (tmp_path / "generate.out").write_text(lines[2] + "\n", encoding="utf-8")
-    assert "H-lines of 1 instances" in run("prepared --hypotheses generate.out", status=1)

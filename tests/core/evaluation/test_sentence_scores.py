@@ -13,7 +13,7 @@ import pytest
 from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import standard_error
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, size
-from tests.core.evaluation.any_system import make_system
+from tests.core.evaluation.support import make_system
 
 SOURCES = [["w1 w2", "w3", "w4 w5 w6"], ["w1", "w2 w2", "w3 w4", "w5"]]
 TARGETS = [["w11", "w12 w13 w14", "w15"], ["w11 w12", "w13", "w14 w15 w16", "w17"]]

@@ -9,7 +9,7 @@ from fairseq.checkpoint_utils import load_model_ensemble_and_task
 
 from gtransformer.cli.contrastive import main
 from gtransformer.preprocess.chain import open_text
-from tests.core.evaluation.any_system import score_by_hand
+from tests.core.evaluation.support import score_by_hand
 
 pytestmark = pytest.mark.slow
 

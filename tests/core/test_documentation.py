@@ -29,8 +29,6 @@ FAIRSEQ = {
     "fairseq-generate": options.get_generation_parser,
     "fairseq-interactive": lambda: options.get_generation_parser(interactive=True),
 }
-# What people who built this had at hand and what is not part of it: plans, tickets, material of
-# theirs.
 
 
 def expanded(name: str) -> list[str]:
@@ -81,6 +79,12 @@ def test_what_a_page_names_is_there(page):
     assert not missing(text) and not broken_links(page, text)
 
 
+def test_pages_that_code_names_are_there():
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "gtransformer").rglob("*.py")]
+    pages = {page for text in texts for page in re.findall(r"(?<![\w/.])docs/[\w-]+\.md", text)}
+    assert pages and all((ROOT / page).exists() for page in pages)
+
+
 def test_every_command_is_in_the_table_of_commands():
     text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     assert not [name for name in COMMANDS if f"`gtransformer {name}`" not in text]
@@ -117,6 +121,15 @@ def parse_command(words: list[str]) -> None:
     elif words[0] in FAIRSEQ:
         parser = FAIRSEQ[words[0]]()
         options.parse_args_and_arch(parser, words[1:])
+
+
+def test_code_of_the_example_is_the_code_that_runs():
+    """But for blanks, as pages have lines of another length."""
+    code = (ROOT / "docs/example_system/neighbours/__init__.py").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "new_system.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert len(shown) >= 3
+    assert all("".join(block.split()) in "".join(code.split()) for block in shown)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

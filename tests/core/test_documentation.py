@@ -17,7 +17,9 @@ from fairseq import options
 from gtransformer.cli import run
 from gtransformer.cli.commands import COMMANDS, module_of
 from gtransformer.cli.main import find
-from gtransformer.run.recipe import recipe_names
+from gtransformer.optional import import_user_dir
+from gtransformer.run.commands import to_arguments
+from gtransformer.run.recipe import load_recipe, recipe_names
 from tests.support import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -123,13 +125,22 @@ def parse_command(words: list[str]) -> None:
         options.parse_args_and_arch(parser, words[1:])
 
 
-def test_code_of_the_example_is_the_code_that_runs():
-    """But for blanks, as pages have lines of another length."""
-    code = (ROOT / "docs/example_system/neighbours/__init__.py").read_text(encoding="utf-8")
-    text = (ROOT / "docs" / "new_system.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert len(shown) >= 3
-    assert all("".join(block.split()) in "".join(code.split()) for block in shown)
+def test_the_example_system(tmp_path, monkeypatch):
+    """The page's code is the code that runs, but for blanks, as its lines have another length;
+    fairseq-train takes the options of its recipe.
+    """
+    monkeypatch.chdir(ROOT)
+    code = Path("docs/example_system/neighbours/__init__.py").read_text(encoding="utf-8")
+    text = Path("docs/new_system.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(python|yaml)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    shown = ["".join(block.split()) for language, block in blocks if language == "python"]
+    assert len(shown) >= 3 and all(block in "".join(code.split()) for block in shown)
+    recipe = next(block for language, block in blocks if language == "yaml")
+    (tmp_path / "mine.yaml").write_text(recipe)
+    training = load_recipe(str(tmp_path / "mine.yaml")).training()
+    import_user_dir(training["user-dir"])
+    parse = options.parse_args_and_arch
+    parse(options.get_training_parser(), ["data", *to_arguments(training)])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -165,3 +165,5 @@ def test_the_output_of_fairseq_generate(prepared, hypotheses, tmp_path, run, mar
     else:
         assert result["scores"]["raw"]["d_bleu"] == expected["scores"]["raw"]["d_bleu"]
         assert result["counts"]["misaligned_instances"] == 2
+    (prepared / "sentencepiece.model").touch()  # whose pieces H-lines have without --remove-bpe
+    assert main(["prepared", "--hypotheses", "generate.out"]) == 1

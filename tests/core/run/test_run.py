@@ -9,9 +9,11 @@ import re
 import sys
 import threading
 import time
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
+import torch
 
 from gtransformer.cli.run import main
 from gtransformer.errors import UserError
@@ -54,6 +56,34 @@ def test_an_update_has_as_many_batches_on_any_number_of_devices():
         devices = options.get("distributed-world-size", 1)
         assert devices <= max(1, min(wanted, present))
         assert devices * options["update-freq"] == wanted * own, (wanted, own, present)
+
+
+LARGE, SMALL = 80e9, 11e9
+
+
+@pytest.mark.parametrize(
+    ("memory", "bfloat16", "given", "expected"),
+    [
+        (LARGE, True, {}, {"max-tokens": 8000, "update-freq": 1, "autocast": "bfloat16"}),
+        (SMALL, True, {}, {"max-tokens": 1000, "update-freq": 8, "autocast": "bfloat16"}),
+        (SMALL, False, {}, {"max-tokens": 1000, "update-freq": 8, "fp16": True}),
+        (
+            LARGE,
+            False,
+            {"batch-order": "document", "fp16": None},
+            {"max-tokens": 1000, "update-freq": 8, "batch-order": "document"},
+        ),
+    ],
+)
+def test_the_same_update_as_a_gpu_does_it_best(monkeypatch, memory, bfloat16, given, expected):
+    """Two devices' four batches of 1,000 tokens, on one GPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: bfloat16)
+    properties = Namespace(total_memory=memory)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    options = {"max-tokens": 1000, "update-freq": 4, "fp16": True, **given}
+    found = options | device_options(options, 2, 1)
+    assert {key: value for key, value in found.items() if value is not None} == expected
 
 
 def test_to_arguments():

@@ -134,8 +134,8 @@ class AdamTwoRates(FusedAdam):
             if not hasattr(parameter, "param_group"):
                 raise UserError(
                     f"--optimizer {TWO_RATES} needs --doc-double-lr and, with --fp16, "
-                    "--fp16-no-flatten-grads: without "
-                    "them parameters are not assigned to one of the two learning rates"
+                    "--fp16-no-flatten-grads: without them parameters are not assigned to one of "
+                    "the two learning rates"
                 )
             given = {"params": [], **parameter.optim_overrides["optimizer"]}
             groups.setdefault(parameter.param_group, given)["params"].append(parameter)

@@ -151,8 +151,8 @@ def _clip_unscaled(self, max_norm, aggregate_norm_fn=None):
         if self.next_loss_scale <= self.min_loss_scale:
             raise FloatingPointError(
                 f"AMP: Minimum loss scale reached ({self.min_loss_scale}). Your loss is probably "
-                "exploding. "
-                f"Try restarting training or use fp32. {self.next_loss_scale}"
+                "exploding. Try restarting training or use fp32. "
+                f"{self.next_loss_scale}"
             )
         logging.getLogger("fairseq.optim.amp_optimizer").info(
             "AMP: overflow detected, setting scale to %s", self.next_loss_scale

@@ -2,10 +2,8 @@
 sentence and instance.
 
 The release keeps ``<s>`` and ``</s>`` in the text of an instance, joins subwords and detokenises
-the whole of it, and
-cuts it into sentences last. A final ``@@`` then does not join two sentences, and quotation marks
-are counted over the
-instance.
+the whole of it, and cuts it into sentences last. A final ``@@`` then does not join two sentences,
+and quotation marks are counted over the instance.
 """
 
 from __future__ import annotations

@@ -24,8 +24,7 @@ class SideSentences:
     """The sentences of one side, numbered from 0 in the order in which they are stored.
 
     ``fairseq-preprocess`` and ``fairseq-interactive`` end every line with ``</s>`` although the
-    last sentence of an
-    instance already does: the second one is dropped.
+    last sentence of an instance already does: the second one is dropped.
 
     Args:
         lines: binaries, or lists of (length,) int64 tensors, one instance each.
@@ -48,8 +47,8 @@ class SideSentences:
         if largest >= len(dictionary):
             raise UserError(
                 f"{name}: holds the word number {largest}, but the dictionary ends at "
-                f"{len(dictionary) - 1}: it was "
-                "made with another dictionary; prepare the corpus again"
+                f"{len(dictionary) - 1}: it was made with another dictionary; prepare the corpus "
+                "again"
             )
         sizes = lines.sizes if isinstance(lines, MMapIndexedDataset) else list(map(len, lines))
         ends = np.cumsum(sizes, dtype=np.int64)
@@ -59,8 +58,7 @@ class SideSentences:
         if not opened.all():
             raise UserError(
                 f"{name}: instance {np.argmin(opened)} does not begin with <s>: write every "
-                "sentence as '<s> words "
-                "</s>' (gtransformer prepare does)"
+                "sentence as '<s> words </s>' (gtransformer prepare does)"
             )
         self.begin = np.flatnonzero(stored == dictionary.bos())
         instance = np.searchsorted(starts, self.begin, side="right") - 1
@@ -131,9 +129,8 @@ class Sentences:
         for number in np.flatnonzero(counts != others)[:1].tolist():
             raise UserError(
                 f"{name}*: instance {number} has {counts[number]} source but {others[number]} "
-                "target sentences, so its "
-                "sentences cannot be regrouped; leave --instances as stored, or prepare the corpus "
-                "again"
+                "target sentences, so its sentences cannot be regrouped; leave --instances as "
+                "stored, or prepare the corpus again"
             )
         self.document = np.repeat(np.arange(len(counts)), counts)
         self.position = np.arange(len(self.document)) - (np.cumsum(counts) - counts)[self.document]
@@ -151,8 +148,7 @@ class Sentences:
         ].tolist():
             raise UserError(
                 f"{name}instances.json: has sentence {self.position[one]} of document "
-                f"{self.document[one]} twice; "
-                "prepare the corpus again"
+                f"{self.document[one]} twice; prepare the corpus again"
             )
 
     def __len__(self) -> int:

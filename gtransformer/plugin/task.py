@@ -157,8 +157,7 @@ class TranslationDocTask(TranslationTask):
         fine-tuning.
 
         ``from_checkpoint``: fairseq loads a trained model. Raises UserError for a precision that
-            cannot be trained in
-        and for instances that the model does not support.
+        cannot be trained in, and for instances that the model does not support.
         """
         whole = whole_config(cfg)
         if from_checkpoint and whole is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise, zip_longest
 
 import numpy as np
 
@@ -49,43 +48,12 @@ def fill_batches(
     return np.split(np.asarray(indices), starts[1:]) if len(indices) else []
 
 
-def share_documents(
-    batches: Sequence[np.ndarray], documents: np.ndarray, shards: int
-) -> list[np.ndarray]:
-    """Order batches of documents so that process i can take every ``shards``-th batch, from the
-    i-th on.
-
-    Each process reads its own documents, in order. A document with more batches than a fair share
-    is cut; its parts may go to several processes. Processes with fewer batches than others have
-    empty ones at the end.
-
-    Args:
-        batches: in document order, each of one document.
-        documents: (instances,) the document of each instance.
-    """
-    if shards == 1 or not batches:
-        return list(batches)
-    share = -(-len(batches) // shards)
-    changes = np.diff([documents[batch[0]] for batch in batches])
-    borders = [0, *(np.flatnonzero(changes) + 1).tolist(), len(batches)]
-    # A document longer than a process's fair share would keep the others waiting.
-    parts = [
-        range(one, min(one + share, end))
-        for first, end in pairwise(borders)
-        for one in range(first, end, share)
-    ]
-    chosen: list[list[int]] = [[] for _ in range(shards)]
-    # Longest first, each to the process with the least work so far.
-    for part in sorted(parts, key=len, reverse=True):
-        min(chosen, key=len).extend(part)
-    own = [[batches[number] for number in sorted(numbers)] for numbers in chosen]
-    empty = np.zeros(0, dtype=np.int64)
-    return [batch for together in zip_longest(*own, fillvalue=empty) for batch in together]
-
-
 def mixed(documents: Sequence[int], seed: int) -> np.ndarray:
     """Return a random order of batches that keeps the batches of each document in order; (batches,)
     int64.
+
+    Args:
+        documents: (batches,) the document of each.
     """
     documents = np.asarray(documents, dtype=np.int64)
     # Shuffled documents say which document comes at each place; its batches fill these places in

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
-from fairseq.data.data_utils import collate_tokens
+from fairseq.utils import apply_to_sample
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE, with_counted_targets
 from gtransformer.data.batching import document_order, fill_batches
@@ -104,35 +104,17 @@ class DocumentPairDataset(LanguagePairDataset):
             return {}
         if self.packer is not None:
             return self._packed(samples)
-        lengths = torch.tensor([len(sample["source"]) for sample in samples])
-        if self.documents is None:
-            lengths, order = lengths.sort(descending=True)
-            samples = [samples[number] for number in order.tolist()]
-        lengths_to = pad_to_length or {}
-
-        def padded(name: str, side: str) -> torch.Tensor:
-            rows, left = [sample[name] for sample in samples], side == "source"
-            return collate_tokens(
-                rows, self.src_dict.pad(), left_pad=left, pad_to_length=lengths_to.get(side)
-            )
-
-        inputs = {"src_tokens": padded("source", "source"), "src_lengths": lengths}
-        numbers = torch.tensor([sample["id"] for sample in samples])
-        batch = {
-            "id": numbers,
-            "nsentences": len(samples),
-            "ntokens": int(lengths.sum()),
-            "net_input": inputs,
-        }
-        batch["target"] = None
+        batch = super().collater(samples, pad_to_length)
+        if self.documents is not None:
+            rows = {number: row for row, number in enumerate(batch["id"].tolist())}
+            order = torch.tensor([rows[sample["id"]] for sample in samples])
+            batch = apply_to_sample(lambda values: values[order], batch)
+        numbers = batch["id"].numpy()
         if self.numbers is not None:
-            inputs[FIRST_SENTENCE] = torch.from_numpy(self.numbers[numbers.numpy()])
+            batch["net_input"][FIRST_SENTENCE] = torch.from_numpy(self.numbers[numbers])
         if self.tgt is None:
             return batch
-        inputs["prev_output_tokens"] = padded("prev_output_tokens", "target")
-        batch["target"] = padded("target", "target")
-        batch["ntokens"] = int(batch["target"].ne(self.tgt_dict.pad()).sum())
-        context = None if self.context is None else torch.from_numpy(self.context[numbers.numpy()])
+        context = None if self.context is None else torch.from_numpy(self.context[numbers])
         return with_counted_targets(batch, self.tgt_dict.pad(), context, self.unpredicted)
 
     def _packed(self, samples: list[dict]) -> dict:

@@ -21,7 +21,7 @@ from gtransformer.data.instances import STORED
 from gtransformer.data.sides import Sides
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of, prefix_of
-from gtransformer.plugin.batches import DocumentIterator, share_by_document
+from gtransformer.plugin.batches import DocumentIterator
 from gtransformer.plugin.compiling import Compiling
 from gtransformer.plugin.config import TranslationDocConfig
 from gtransformer.plugin.document_dataset import DocumentPairDataset
@@ -110,8 +110,8 @@ class TranslationDocTask(TranslationTask):
         if self.compiling and training and dataset.packer is None:
             batches = iterator.frozen_batches
             dataset.packer = self.compiling.packer(dataset, batches, max_tokens)
-        if dataset.documents is not None and not isinstance(iterator, DocumentIterator):
-            share_by_document(iterator)
+        if dataset.documents is not None:
+            iterator.__class__ = DocumentIterator  # fairseq has no place where a task chooses it
         return iterator
 
     def filter_indices_by_size(

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from gtransformer.data.batching import fill_batches, mixed, share_documents
+from gtransformer.data.batching import fill_batches, mixed
 
 
 @pytest.mark.parametrize("by_document", [False, True])
@@ -32,37 +32,6 @@ def test_batches_hold_as_much_as_is_allowed(by_document):
                 ends = by_document and documents[batch[0]] != documents[following[0]]
                 assert too_long or len(batch) == most or ends
     assert fill_batches(np.array([], dtype=int), np.array([], dtype=int), 10, None) == []
-
-
-@pytest.mark.parametrize("shards", [1, 2, 3, 5])
-def test_processes_have_documents_of_their_own(shards):
-    draw = random.Random(5)
-    for _ in range(50):
-        lengths = [draw.randint(1, 9) for _ in range(draw.randint(3, 30))]
-        documents = np.repeat(range(len(lengths)), 4 * np.array(lengths))
-        batches = np.split(np.arange(len(documents)), range(4, len(documents), 4))
-        found = share_documents(batches, documents, shards)
-        assert sorted(np.concatenate(found).tolist()) == list(range(len(documents)))
-        every = [found[shard::shards] for shard in range(shards)]
-        own = [[batch for batch in one if len(batch)] for one in every]
-        assert all(
-            one[: len(rest)] == rest for one, rest in zip(every, own, strict=True)
-        )  # empty ones are the last
-        holders = [{int(documents[batch[0]]) for batch in one} for one in own]
-        whole = max(lengths) <= -(-len(batches) // shards)
-        assert sum(map(len, holders)) == len(lengths) or not whole
-        for one in own:
-            assert np.concatenate(one).tolist() == sorted(np.concatenate(one).tolist())
-
-
-def test_a_document_longer_than_a_fair_share_is_cut():
-    batches = np.split(
-        np.arange(24), range(2, 24, 2)
-    )  # of one document 8, of three others 2, 1 and 1
-    found = share_documents(batches, np.repeat([0, 1, 2, 3], [16, 4, 2, 2]), 3)
-    assert [[batch.tolist()[0] // 2 for batch in found[shard::3]] for shard in range(3)] == [
-        [0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]
-    ]  # fmt: skip
 
 
 def test_batches_of_documents_take_turns():

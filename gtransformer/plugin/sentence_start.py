@@ -22,6 +22,7 @@ from gtransformer.plugin.checkpoints import read_state, settings_of
 from gtransformer.plugin.finetuning import check_words
 from gtransformer.plugin.options import check_languages
 
+FUSED = "fused_label_smoothed_cross_entropy"
 SIDES = ("encoder", "decoder")
 # What a sentence model is; dropout and how it is computed are the training's own.
 OF_ITS_SIDES = """
@@ -83,6 +84,8 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
             cfg.sentence_marks = settings["model"].get("sentence_marks") or BOTH_MARKS
             cfg.output_words = settings["model"].get("output_words")
     if whole is not None:
+        if cfg.output_words is not None:
+            check_criterion(whole.criterion)
         if whole.checkpoint.finetune_from_model not in (None, str(path)):
             raise UserError("--sentence-model and --finetune-from-model: leave one of them out")
         with open_dict(whole):
@@ -114,6 +117,17 @@ def take_structure(
         cfg.positions = SENTENCE
         if cfg.gate_bias is None:
             cfg.gate_bias, cfg.neutral_gates = 0.0, True
+
+
+def check_criterion(criterion: DictConfig) -> None:
+    """Raise UserError for a loss that is infinite where some words can never be predicted."""
+    all_logits = criterion.get("report_accuracy") or criterion.get("ignore_prefix_size")
+    if criterion._name != "cross_entropy" and (criterion._name != FUSED or all_logits):
+        raise UserError(
+            f"--sentence-model: some symbols can never be predicted, so --criterion "
+            f"{criterion._name} would be infinite; give {FUSED} without --report-accuracy and "
+            "--ignore-prefix-size"
+        )
 
 
 def is_own(settings: Mapping[str, Any]) -> bool:

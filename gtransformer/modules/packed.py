@@ -195,13 +195,26 @@ class PackedPattern:
         return queries, sizes, keys, key_sizes, position
 
     @cached_property
-    def unpadded(self) -> varlen.VarlenSegments | None:
-        """All segments for the kernel that takes unequal lengths; None if that kernel cannot
-        express who sees whom.
+    def unpadded(self) -> tuple[list[Tensor], tuple[int, int], bool] | None:
+        """Bounds, greatest lengths and causality for ``varlen.attend``.
+
+        None where that cannot express who sees whom, or tokens are not in the order of segments.
         """
-        if len(set(self.kinds.tolist())) != 1 or self.kinds[0] == SOME_KEYS:
+        _, length, first, width = self.segments.T
+        in_order = (
+            np.array_equal(self.order, np.arange(self.queries.total))
+            and np.array_equal(self.reach.order, np.arange(self.keys.total))
+            and np.array_equal(first, np.cumsum(width) - width)
+            and width.sum() == self.keys.total
+        )
+        if not in_order or len(set(self.kinds.tolist())) != 1 or self.kinds[0] == SOME_KEYS:
             return None
-        return varlen.VarlenSegments(self, causal=self.kinds[0] == CAUSAL_KEYS)
+        # int32 is what the kernel reads.
+        bounds = [
+            on_device(np.append(0, np.cumsum(lengths)).astype(np.int32), self.queries.device)
+            for lengths in (length, width)
+        ]
+        return bounds, (int(length.max()), int(width.max())), self.kinds[0] == CAUSAL_KEYS
 
     def project(self, module: nn.Module, x: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
         """See ``Pattern.project``."""
@@ -220,7 +233,7 @@ class PackedPattern:
             and varlen.is_usable(q, dropout)
             and self.unpadded is not None
         ):
-            return self.unpadded.attend(q, k, v)
+            return varlen.attend(q, k, v, *self.unpadded)
         if not self.buckets:  # zeros, but with gradients for all inputs
             return q.new_zeros(len(q), q.shape[1] * q.shape[2]) + 0.0 * sum(
                 side[:1].sum() for side in (q, k, v)

@@ -58,8 +58,7 @@ class SegmentPattern:
         if not q.is_cuda:
             return segment_attention(q, k, v, *bounds, self.causal).flatten(1)
         longest = self.queries.longest[self.kind], self.keys.longest[self.kind]
-        window = (-1, 0) if self.causal else (-1, -1)
-        return varlen.kernel()(q, k, v, *bounds, *longest, window_size=window).flatten(1)
+        return varlen.attend(q, k, v, bounds, longest, self.causal)
 
 
 @torch.library.custom_op("gtransformer::segment_attention", mutates_args=())

@@ -8,17 +8,12 @@ computes everything else in buckets.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.modules.ragged import on_device
 
-
-@cache
 def kernel() -> Callable | None:
     """Return PyTorch's kernel; None before PyTorch 2.10. Imported late because its module imports
     the compiler.
@@ -30,61 +25,25 @@ def kernel() -> Callable | None:
     return varlen_attn
 
 
-class VarlenSegments:
-    """The segments of a ``PackedPattern``, all EVERY_KEY or all CAUSAL_KEYS, in the kernel's
-    format.
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bounds: Sequence[Tensor],
+    longest: Sequence[int],
+    causal: bool,
+) -> Tensor:
+    """Attend within segments: q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim).
 
-    Tokens that are in order already are not gathered.
+    Args:
+        bounds: (segments + 1,) int32, where the segments of queries and of keys begin; the last
+            ends with the tokens.
+        longest: at least the most queries and keys of a segment.
+        causal: no query sees later keys.
     """
-
-    def __init__(self, pattern, causal: bool):
-        queries_total, keys_total, device = (
-            pattern.queries.total,
-            pattern.keys.total,
-            pattern.queries.device,
-        )
-        query_start, query_length, key_start, key_length = pattern.segments.T
-        # The kernel wants tokens of a segment next to each other. Group attention over a document
-        # in which a sentence's tokens are scattered needs a gather; all else is in order already.
-        queries = _indices(pattern.order, query_start, query_length)
-        keys = _indices(pattern.reach.order, key_start, key_length)
-        # A query in no segment reads a row of zeros.
-        position = np.full(queries_total, len(queries))
-        position[queries] = np.arange(len(queries))
-        self.query, self.key, self.position = (
-            None if np.array_equal(index, np.arange(number)) else on_device(index, device)
-            for index, number in (
-                (queries, queries_total),
-                (keys, keys_total),
-                (position, queries_total),
-            )
-        )
-        # int32 is what the kernel reads.
-        self.bounds = [
-            on_device(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), device)
-            for lengths in (query_length, key_length)
-        ]
-        self.longest = int(query_length.max(initial=0)), int(key_length.max(initial=0))
-        # (left, right); -1 is no limit. Zero to the right is a causal mask.
-        self.window = (-1, 0) if causal else (-1, -1)
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attend: q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim)."""
-        gathered = [
-            side if index is None else side.index_select(0, index)
-            for side, index in ((q, self.query), (k, self.key), (v, self.key))
-        ]
-        found = kernel()(*gathered, *self.bounds, *self.longest, window_size=self.window).flatten(1)
-        if self.position is None:
-            return found
-        # Queries that see no key are in no segment; attention over nothing is zero.
-        return torch.cat([found, found.new_zeros(1, found.shape[1])]).index_select(0, self.position)
-
-
-def _indices(order: np.ndarray, start: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """Return order[start[0] : start[0] + length[0]], order[start[1] : ...], ... end to end."""
-    ends = np.cumsum(length)
-    return order[np.arange(length.sum()) + np.repeat(start - (ends - length), length)]
+    # (left, right); -1 is no limit. Zero to the right is a causal mask.
+    window = (-1, 0) if causal else (-1, -1)
+    return kernel()(q, k, v, *bounds, *longest, window_size=window).flatten(1)
 
 
 def is_usable(q: Tensor, dropout: float) -> bool:

@@ -16,6 +16,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.compiled import why_not_compiled
 from gtransformer.models.common.config import BOTH_MARKS, COMPILE
 from gtransformer.modules import varlen
+from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.plugin.document_dataset import DocumentPairDataset
 
 logger = logging.getLogger(__name__)
@@ -98,6 +99,11 @@ def _unfit_options(whole: DictConfig, model: nn.Module, on_gpu: bool) -> str | N
     half = any(whole.common[name] for name in HALF_PRECISION)
     if not half and str(model.cfg.autocast) == "none":
         return "attention of fixed shapes needs half precision on a GPU (--autocast bfloat16)"
-    if varlen.kernel() is None or torch.cuda.get_device_capability() < (8, 0):
-        return "variable-length attention needs PyTorch 2.10 and a GPU of the Ampere generation"
-    return None
+    attentions = [one for one in model.modules() if isinstance(one, MultiheadAttention)]
+    queries = torch.zeros(1, 1, attentions[0].dim, dtype=torch.bfloat16, device="cuda")
+    if varlen.is_usable(queries, 0.0):
+        return None
+    return (
+        "variable-length attention needs PyTorch 2.10, a GPU of the Ampere generation, and heads "
+        "whose size is divisible by 8 and at most 256"
+    )

@@ -26,9 +26,9 @@ def written_out(q, k, v, cu_seq_q, cu_seq_k, max_q, max_k, *, window_size):
     return torch.cat(outputs)
 
 
-def layout(draw, documents):
-    """Documents of sentences of random length."""
-    shapes = [random_lengths(draw, draw.randint(1, 6), 10, 2) for _ in range(documents)]
+def layout(draw, *sentences):
+    """Documents of so many sentences of random length."""
+    shapes = [random_lengths(draw, number, 10, 2) for number in sentences]
     return ragged([[n for n, length in enumerate(one) for _ in range(length)] for one in shapes])
 
 
@@ -50,17 +50,27 @@ KINDS = [
 @pytest.mark.parametrize("seed", range(4))
 def test_layout(monkeypatch, local, causal, own, seed):
     draw = random.Random(seed)
-    queries = layout(draw, 3)
-    keys = queries if own else layout(draw, 3)
+    queries = layout(draw, 3, 1, 5)
+    keys = queries if own else layout(draw, 3, 1, 5)
     sides = inputs(queries, keys, torch.float64)
     expected = make_local_or_global("dense", queries, keys, local, causal).attend(*sides, 0.0)
     calls = []
     monkeypatch.setattr(
         varlen, "kernel", lambda: lambda *a, **b: calls.append(1) or written_out(*a, **b)
     )
-    found = make_local_or_global("packed", queries, keys, local, causal).unpadded.attend(*sides)
+    pattern = make_local_or_global("packed", queries, keys, local, causal)
+    found = varlen.attend(*sides, *pattern.unpadded)
     assert calls == [1]
     assert relative_error(found, expected) < 1e-12
+
+
+def test_what_is_not_in_order():
+    """A source sentence without a target sentence, and the other way round."""
+    draw = random.Random(1)
+    for own, other in (((2, 3), (2, 4)), ((2, 4), (2, 3))):
+        sides = layout(draw, *own), layout(draw, *other)
+        assert make_local_or_global("packed", *sides, True, False).unpadded is None
+        assert make_local_or_global("packed", *sides, False, False).unpadded is not None
 
 
 @pytest.mark.gpu
@@ -69,8 +79,8 @@ def test_layout(monkeypatch, local, causal, own, seed):
 @pytest.mark.parametrize("local, causal, own", KINDS)
 def test_kernel_forward_and_backward(local, causal, own, dtype):
     draw = random.Random(1)
-    queries = on_gpu(layout(draw, 4))
-    keys = queries if own else on_gpu(layout(draw, 4))
+    queries = on_gpu(layout(draw, 4, 1, 6, 2))
+    keys = queries if own else on_gpu(layout(draw, 4, 1, 6, 2))
     sides = inputs(queries, keys, dtype, "cuda")
     exact = [side.detach().double().requires_grad_() for side in sides]
     expected = make_local_or_global("dense", queries, keys, local, causal).attend(*exact, 0.0)

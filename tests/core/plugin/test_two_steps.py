@@ -82,14 +82,9 @@ def test_what_is_frozen_has_no_gradient_and_its_dropout_is_on(dictionary, place)
     logits = [model(source, None, target)[0] for _ in range(2)]
     assert not torch.allclose(*logits)
     logits[0].logsumexp(dim=2).sum().backward()
-    new = 0
     for name, parameter in model.named_parameters():
         context = "context_encoder" in name or "context_attn" in name
         assert parameter.requires_grad == context and (parameter.grad is not None) == context, name
-        new += context
-    # The context encoder's attention, feed-forward and norms; of each layer attention, gate and
-    # norm.
-    assert new == 8 + 4 + 4 + (8 + 2 + 2) * (4 if place == "both" else 2)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,17 +13,12 @@ from gtransformer.optional import import_user_dir
 
 
 def test_what_cannot_be_imported(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(
-        sys, "path", [*sys.path]
-    )  # fairseq puts the folder around the user-dir in front
-    import_user_dir(None)
-    with pytest.raises(
-        UserError, match="--user-dir .*nowhere: no __init__.py there; give the folder that"
-    ):
-        import_user_dir(tmp_path / "nowhere")
-    (tmp_path / "misspelt").mkdir()
-    (tmp_path / "misspelt" / "__init__.py").write_text("def:\n", encoding="utf-8")
-    with pytest.raises(SyntaxError):
+    # fairseq puts the folder around the user-dir in front.
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with pytest.raises(UserError, match="--user-dir .*misspelt: no __init__.py there"):
         import_user_dir(tmp_path / "misspelt")
-    (tmp_path / "misspelt" / "__init__.py").write_text("", encoding="utf-8")
-    import_user_dir(tmp_path / "misspelt")
+    (tmp_path / "misspelt").mkdir()
+    for text, refused in (("def:", pytest.raises(SyntaxError)), ("", nullcontext())):
+        (tmp_path / "misspelt" / "__init__.py").write_text(text, encoding="utf-8")
+        with refused:
+            import_user_dir(tmp_path / "misspelt")

@@ -59,24 +59,18 @@ def convert(
     Raises UserError if ``output`` exists, for what ``read_sentence_model`` refuses, and if the
     model cannot search like that.
     """
-    path = Path(path)
+    pair = source_lang, target_lang
     model = read_sentence_model(
-        path,
-        source_lang,
-        target_lang,
-        lambda file: SentencePieces(file).words(),
-        list(map(Path, vocabulary)),
+        Path(path), *pair, lambda file: SentencePieces(file).words(), vocabulary
     )
     options = SearchOptions(unkpen=NEVER).given(search)  # Marian itself never writes <unk>
-    settings = text_settings(model, (source_lang, target_lang))
+    settings = text_settings(model, pair)
     signs = unknown_signs(model, source_lang)
     settings["normalise_punctuation"] = bool(signs) if normalise is None else normalise
     check_search(settings, options)
-    built = document_model(model, (source_lang, target_lang))
+    built = document_model(model, pair)
     with new_directory(Path(output)) as folder:
-        for lang, side in zip(
-            (source_lang, target_lang), (built.encoder, built.decoder), strict=True
-        ):
+        for lang, side in zip(pair, (built.encoder, built.decoder), strict=True):
             side.dictionary.save(folder / f"dict.{lang}.txt")
         name = TOKENIZER_FILE if model.source.pieces.suffix == ".json" else SENTENCEPIECE_FILE
         shutil.copyfile(model.source.pieces, folder / name)
@@ -110,7 +104,7 @@ def unknown_signs(model: SentenceModel, lang: str) -> str:
     plain, normal = Text(pieces, lang), Text(pieces, lang, normalise=True)
 
     def knows(text: Text, sign: str) -> bool:
-        return known.issuperset(*map(str.split, text.encode([sign])))
+        return known.issuperset(text.encode([sign])[0].split())
 
     return "".join(sign for sign in SIGNS if knows(normal, sign) and not knows(plain, sign))
 

@@ -17,8 +17,7 @@ OTHER_FORMS = {
     "adapter_config.json": "a LoRA adapter; merge it into its model (peft's merge_and_unload), "
     "save that, and give it",
     "*_vocabulary.*": "a model in CTranslate2's form; give the model that it was converted from",
-    "*.bin.gz": "a packed model; unpack its files with gunzip first",
-    "*.bin.zst": "a packed model; unpack its files with unzstd first",
+    "*.bin.[gz]*": "a packed model; unpack its files with gunzip or unzstd first",
 }
 POINTER = b"version https://git-lfs"
 PiecesOf = Callable[[Path], list[str]]  # of a SentencePiece model, in the order of their numbers

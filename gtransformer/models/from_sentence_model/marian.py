@@ -195,8 +195,11 @@ def read_structure(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the structure as options of this package. Raises UserError for what no layer here
     computes.
     """
-    values = {name: config.get(name) or allowed[0] for name, allowed in CHOICES.items()}
-    found = {name: value for name, value in values.items() if value not in CHOICES[name]}
+    found = {
+        name: config[name]
+        for name, allowed in CHOICES.items()
+        if (config.get(name) or allowed[0]) not in allowed
+    }
     # d dropout, a add, n norm: before the block, after it, and at the top of the stack.
     layout = tuple(
         config.get(f"transformer-{name}") or ""
@@ -223,7 +226,7 @@ def read_structure(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     if config.get("transformer-decoder-dim-ffn"):
         structure["decoder_ffn_embed_dim"] = config["transformer-decoder-dim-ffn"]
     return structure | {
-        "activation_fn": values["transformer-ffn-activation"],
+        "activation_fn": config.get("transformer-ffn-activation") or "swish",
         "decoder_unit": "ssru" if unit == "rnn" else "attention",
         "layer_norm_eps": EPSILON,
         "sinusoids": "marian",

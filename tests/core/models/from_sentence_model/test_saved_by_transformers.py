@@ -23,7 +23,7 @@ from gtransformer.preprocess.tokenisers import SentencePieces
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.convert import convert, unknown_signs
 from tests.bert import skip_without_transformers
-from tests.saved_by_transformers.make import NAMES, make, train_pieces
+from tests.saved_by_transformers.make import NAMES, NEW, make, train_pieces
 from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
@@ -39,9 +39,13 @@ def folders(request, tmp_path_factory) -> Path:
     if request.param == "installed":
         make(folder)
     else:
-        with tarfile.open(ROOT / f"tests/saved_by_transformers/{request.param}.tar.xz") as archive:
-            archive.extractall(folder, filter="data")
+        extract(request.param, folder)
     return folder
+
+
+def extract(version: str, folder: Path) -> None:
+    with tarfile.open(ROOT / f"tests/saved_by_transformers/{version}.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
 
 
 def pieces_of(model: GTransformer, side: int, line: str) -> list[str]:
@@ -121,6 +125,23 @@ def test_a_typed_target_language(folders: Path, tmp_path: Path, capsys):
     assert model.chain.encode(["a >>nld<< house"])[0].count("nl") == 0
     with pytest.raises(UserError, match="asks for >>nld<<.*converted for >>deu<<"):
         model.translate(["Anna saw it", ">>nld<< Anna saw it"])
+
+
+def test_a_language_without_a_row(tmp_path: Path):
+    """Users of 4.33 gave a new language the row of <mask>, which went behind it, and no file says
+    so.
+    """
+    skip_without_transformers()
+    extract("4.33", tmp_path)
+    folder, pair = tmp_path / "nllb_new", ("eng_Latn", NEW)
+    before = json.loads((folder / "added_tokens.json").read_text())[NEW]
+    (folder / "added_tokens.json").unlink()
+    listed = json.loads((folder / "special_tokens_map.json").read_text())
+    listed["additional_special_tokens"] = [NEW]
+    (folder / "special_tokens_map.json").write_text(json.dumps(listed), encoding="utf-8")
+    convert(folder, tmp_path / "model", *pair, {}, {})
+    target = GTransformer.from_pretrained(tmp_path / "model", device="cpu").engine.target
+    assert target.index(NEW) == before - 1
 
 
 def test_tokenizer_json_beside_an_old_sentencepiece_model(folders: Path, tmp_path: Path, capsys):

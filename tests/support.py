@@ -12,7 +12,6 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
-from gtransformer.lab.analysis.dense import DensePattern
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.layer import LayerStack
 from gtransformer.models.common.model import DocumentModel
@@ -23,6 +22,7 @@ from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import by_document, by_sentence
 from gtransformer.plugin.config import TranslationDocConfig
 from gtransformer.plugin.task import TranslationDocTask
+from tests.dense import DensePattern
 
 ENGINES = {"dense": DensePattern, "packed": PackedPattern}
 ROOT = Path(__file__).resolve().parents[1]

@@ -8,8 +8,8 @@ import random
 import pytest
 import torch
 
-from gtransformer.lab.analysis.dense import DensePattern
 from tests.core.search.test_beam import both_ways
+from tests.dense import DensePattern
 from tests.support import ROOT, drawn, ragged, random_document
 
 pytestmark = pytest.mark.slow

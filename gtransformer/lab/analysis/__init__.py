@@ -1,1 +1,0 @@
-"""The dense engine, the reference of the packed one."""

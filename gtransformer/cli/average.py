@@ -1,4 +1,4 @@
-"""Write the mean of checkpoints of one training (``gtransformer average DIR --last 5 -o FILE``)."""
+"""Write the mean of checkpoints of one training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gtransformer.files import check_output
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = CommandParser(prog="gtransformer average", description=__doc__.split(" (")[0] + ".")
+    parser = CommandParser(prog="gtransformer average", description=__doc__)
     parser.add_argument(
         "checkpoints",
         nargs="+",

@@ -67,14 +67,11 @@ def main(argv: list[str] | None = None) -> None:
     suite = read_suite(args.items, args.context, args.documents)
     settings = read_settings(args.prepared)
     pair = settings["source_lang"], settings["target_lang"]
-    if not suite.langs:
-        raise UserError(
-            f"{args.items[0]}: {suite.name} has no wrong translations; see gtransformer generative"
-        )
     if tuple(map(two_letters, pair)) != suite.langs:
+        known = "-".join(suite.langs) or "no language, but belongs to gtransformer generative"
         raise UserError(
-            f"{args.prepared}: prepared for {'-'.join(pair)}, but {suite.name} is "
-            f"{'-'.join(suite.langs)}"
+            f"{args.prepared}: prepared for {'-'.join(pair)}; {suite.name} has wrong translations "
+            f"for {known}"
         )
     scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu)
     encoders = [

@@ -1,4 +1,4 @@
-"""Save a trained model as a directory for translation (``gtransformer export RUN MODEL``)."""
+"""Save a trained model as a directory for translation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gtransformer.translation.options import add_search_options, search_of
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = CommandParser(prog="gtransformer export", description=__doc__.split(" (")[0] + ".")
+    parser = CommandParser(prog="gtransformer export", description=__doc__)
     parser.add_argument(
         "source", type=Path, metavar="RUN", help="directory of a run, or a prepared corpus"
     )

@@ -19,10 +19,8 @@ from gtransformer.installation import (
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer info", description=__doc__.replace("``", ""))
-    only = parser.add_mutually_exclusive_group()
-    only.add_argument("--user-dir", action="store_true", help="print only the package's directory")
-    only.add_argument(
-        "--configs", action="store_true", help="print only the directory of the recipes"
+    parser.add_argument(
+        "--user-dir", action="store_true", help="print only the package's directory"
     )
     return parser
 
@@ -31,8 +29,8 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Print versions and paths, or one path."""
     args = build_parser().parse_args(argv)
-    if args.user_dir or args.configs:
-        print(PACKAGE if args.user_dir else config_directory())
+    if args.user_dir:
+        print(PACKAGE)
         return
     found = {"gtransformer": gtransformer.__version__} | package_versions()
     found |= {"device": device_name(), "commit": current_commit() or "none"}

@@ -123,10 +123,7 @@ def main(argv: list[str] | None = None) -> None:
         sources = read_shaped(source, shape, args.reference_file or "the reference")
         for system, found in zip(systems, comet_scores(args.comet, segments, sources), strict=True):
             system.scores["raw"].values[COMET] = found
-    tests = {}
-    if args.test:
-        print("| testing differences", file=sys.stderr)
-        tests = compare_systems(systems)
+    tests = compare_systems(systems) if args.test else {}
     results = {system.name: system.to_json() for system in systems}
     result = {"baseline": systems[0].name, "systems": results, "significance": tests}
     write_json(

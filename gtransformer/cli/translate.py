@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from io import TextIOWrapper
@@ -129,7 +128,6 @@ def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list]:
     """Yield the lines (``TranslatedLine``) window by window; progress and remarks go to stderr."""
     from gtransformer.translation.api import GTransformer
 
-    began = time.monotonic()
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, args.precision)
     model.keep = Keep(args.keep if "" in args.keep else [*USUAL, *args.keep], model.survives)
     options = model.options.given(vars(args))
@@ -145,8 +143,7 @@ def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list]:
     for remark in remarks:
         print(remark, file=sys.stderr)
     if not args.quiet:
-        seconds = time.monotonic() - began
         print(
-            f"translated {len(lines)} lines ({documents} documents) in {seconds:.1f} s",
+            f"translated {len(lines)} lines ({documents} documents)",
             file=sys.stderr,
         )

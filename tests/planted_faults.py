@@ -295,8 +295,8 @@ FAULTS = {
     ),
     "sentences split by English rules": (
         "translation/lines.py",
-        "self._segment(self.lang, line)",
-        'self._segment("en", line)',
+        "segment(two_letters(lang), line)",
+        'segment("en", line)',
         "translation/test_splitter.py",
     ),
     # Scores.

@@ -77,18 +77,22 @@ def test_two_processes_train_on_the_current_sentences_of_their_own_documents(tmp
         "--optimizer=sgd",
         "--lr=0.5",
     ]
-    first = run_alone("train", DATA, *line, "--distributed-world-size=2")
-    logged = [json.loads(one) for one in re.findall(r"train_inner \| (\{.*\})", first)]
+    output = run_alone("train", DATA, *line, "--distributed-world-size=2")
+    logged = [json.loads(one) for one in re.findall(r"train_inner \| (\{.*\})", output)]
     trainer = trainer_of(DATA, *line)
     task = trainer.task
     shares = [
-        task.get_batch_iterator(
+        list(task.get_batch_iterator(
             task.dataset("train"), max_tokens=100, required_batch_size_multiple=8, num_shards=2,
             shard_id=rank,
             disable_iterator_cache=True,
-        ).next_epoch_itr(shuffle=True)
+        ).next_epoch_itr(shuffle=True))
         for rank in range(2)
     ]  # fmt: skip
+    first, second = (
+        {int(one) for batch in share for one in batch.get("id", ())} for share in shares
+    )
+    assert not first & second and len(first | second) == len(task.dataset("train"))
     for told, batches in zip(logged, zip(*shares, strict=True), strict=False):
         current = [counted(batch)["ntokens"] for batch in batches]
         assert float(told["wpb"]) == sum(current)

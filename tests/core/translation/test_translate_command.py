@@ -116,6 +116,12 @@ def test_blank_lines_and_list_marks(translate, text):
     assert scored[4].split("\t")[1:] == plain[2:]
 
 
+def test_unknown_signs_are_remarked_once(translate, text):
+    _, errors = translate(text(["The dog 🙂.", "The old dog sleeps.", "🙂 A river."]))
+    assert errors.count("unknown to the model") == 1
+    assert "unknown to the model: 2 in all (sentence 1 of document 1, sentence 3" in errors
+
+
 def test_pipes_and_compressed_files(translate, text, tmp_path, monkeypatch):
     output, _ = translate(text(TEXT))
     raw = text(TEXT).read_bytes()

@@ -158,7 +158,7 @@ def _differences(
 
 
 def _target(experiment: Experiment) -> str:
-    return experiment.recipe(experiment.runs[0]).pair[1]
+    return experiment.recipe(experiment.runs[0]).task["target-lang"]
 
 
 def _line(

@@ -65,7 +65,7 @@ def trainer_of(*arguments) -> Trainer:
     return trainer
 
 
-def test_two_processes_train_on_the_current_sentences_of_their_own_documents(tmp_path):
+def test_two_processes_train_on_the_current_sentences(tmp_path):
     """Each update counts the current tokens of one batch of either process, and no others;
     gradients are their sum.
     """

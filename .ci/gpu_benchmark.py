@@ -1,6 +1,6 @@
 """Measure a GPU in at most eight minutes: one JSON line a result, the most valuable first.
 
-    python -m gtransformer.lab.benchmark.gpu [--rehearse] [--output FILE]
+    python .ci/gpu_benchmark.py [--rehearse] [--output FILE]
 
 Updates of base size on 16,384 and 4,096 tokens in documents of 512: compiled, not compiled, and
 fairseq's Transformer with autocast and with --fp16. Then a training by fairseq-train with and

@@ -48,6 +48,8 @@ def check_generation(args: Any, models: Sequence[nn.Module], options: Options) -
             raise UserError(f"{option_of(name)}: search in documents does not have it")
     if given.sampling and given.beam > 1:
         raise UserError("--sampling draws one translation of each document; give --beam 1")
+    if given.sampling_topk > 0 and not given.sampling:
+        raise UserError("--sampling-topk is of --sampling, which is not given")
     if given.score_reference and any(
         getattr(model, "leaves_unpredicted_out", False) for model in models
     ):

@@ -141,7 +141,7 @@ def test_recipe_from_text_to_scores(workshop: Workshop, name: str) -> None:
         assert one["d_bleu"]["segments"] == DOCUMENTS["test"]
     for stage in ("train", "generate.test", "score.test"):
         record = read_json(directory / f"{stage}.json")
-        assert record["done"] and record["seconds"] > 0
+        assert record["done"] and record["seconds"] >= 0
         assert (directory / f"{stage}.log").stat().st_size > 0
 
 

@@ -89,17 +89,17 @@ def test_training_and_resumption(tmp_path):
     """The same losses as without, also of a training that stops and resumes, with workers."""
     folder = LEN48 / "bin"
     data = [folder, *TRAINING, "--arch=gtransformer_mini", FUSED, "--max-tokens=150", "--lr=0.001"]
-    data += ["--dropout=0", "--warmup-updates=2", "--disable-validation", "--label-smoothing=0.1"]
-    data += ["--save-interval-updates=4", "--num-workers=2", "--update-freq=2"]
+    data += ["--encoder-layers=2", "--decoder-layers=2", "--encoder-ctxlayers=1"]
+    data += ["--decoder-ctxlayers=1", "--cross-ctxlayers=1", "--dropout=0"]
+    data += ["--warmup-updates=2", "--disable-validation", "--label-smoothing=0.1"]
+    data += ["--save-interval-updates=3", "--num-workers=2", "--update-freq=2"]
 
     def train(name, updates, choice):
         options = f"--max-update={updates}", f"--save-dir={tmp_path / name}", f"--compile={choice}"
         return losses(run("train", *data, *options))
 
-    expected, whole = train("off", 8, "off"), train("whole", 8, "on")
-    first = train("halves", 4, "on")
-    second = train("halves", 8, "on")
-    assert list(whole) == list(expected) == [*first, *second] == list(range(1, 9))
+    expected = train("off", 6, "off")
+    resumed = train("on", 3, "on") | train("on", 6, "on")
+    assert list(resumed) == list(expected) == list(range(1, 7))
     for update, loss in expected.items():
-        assert whole[update] == pytest.approx(loss, abs=2e-3)
-    assert first | second == whole
+        assert resumed[update] == pytest.approx(loss, abs=2e-3)

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from html import escape, unescape
 from itertools import groupby
 from pathlib import Path
@@ -36,7 +37,9 @@ _TAG = r"\{[^}]*\}|</?[A-Za-z][^>]*>"
 _LINE_BREAK = r"\\N"
 _SIGNS = rf"{_TAG}|{_LINE_BREAK}|[♪♫#\s]"
 _ENDS = re.compile(rf"((?:{_SIGNS}|[-–—]\s*)*)(.*?)((?:{_SIGNS})*)\Z", re.DOTALL)
-_NEXT_SPEAKER = rf"{_LINE_BREAK}(?=(?:{_TAG}|\s)*[-–—](?:{_TAG}|[^\w\\])*\w)"
+_NEXT_SPEAKER = rf"{_LINE_BREAK}(?=<v[ .]|(?:{_TAG}|\s)*[-–—](?:{_TAG}|[^\w\\])*\w)"
+_SWITCH = r"(</?|\\(?=[bius][01]\b))([A-Za-z]+)(0?)"  # of HTML and ASS: <i>, </i>, {\i1}, {\i0}
+_REMOVED = r"</?(?:{0})\b[^>]*>|\{{\\(?:{0})[01]\}}|\\(?:{0})[01]\b"
 _INNER_TIME = r"<\d+:[\d:.]+>"  # WebVTT: when the words after it appear
 _SENTENCE_END = re.compile(r"[.!?…:;。！？♪♫\])\"”»]\Z")
 
@@ -76,9 +79,8 @@ def translate_file(
     parts = parts_of(film)
     joined = sentences(parts)
     translations = translate(to_lines(joined, gap))
-    if Path(output).suffix.lower() == ".vtt":
-        translations = [escape(text, quote=False) for text in translations]
-    put_back(parts, joined, translations)
+    is_vtt = Path(output).suffix.lower() == ".vtt"
+    put_back(parts, joined, translations, partial(escape, quote=False) if is_vtt else str)
     options = {"keep_ssa_tags": True} if with_html else {}  # tags are then written as they are
     return film.to_string(Path(output).suffix.lower().removeprefix("."), **options)
 
@@ -111,10 +113,11 @@ def parts_of(film: pysubs2.SSAFile) -> list[Part]:
     parts = []
     for cue in filter(lambda cue: cue.is_text, film):
         said = [_ENDS.match(part).groups() for part in re.split(_NEXT_SPEAKER, cue.text)]
-        within = Counter(re.findall(r"</?\w+", "".join(text for _, text, _ in said)))
-        names = {tag.strip("</") for tag in within}
-        single = [name for name in names if within[f"<{name}"] != within[f"</{name}"]]
-        removed = rf"</?(?:{'|'.join(single)})\b[^>]*>" if single else "(?!)"
+        unclosed = Counter()
+        for begin, name, off in re.findall(_SWITCH, "".join(text for _, text, _ in said)):
+            unclosed[name] += -1 if off or begin == "</" else 1
+        single = [name for name, count in unclosed.items() if count]
+        removed = _REMOVED.format("|".join(single)) if single else "(?!)"
         for before, text, after in said:
             plain = re.sub(_TAG, "", re.sub(r"\\[Nnh]", " ", text))
             if film.format == "vtt":
@@ -140,6 +143,8 @@ def sentences(parts: list[Part]) -> list[list[Part]]:
 
 
 def _goes_on(part: Part, following: Part) -> bool:
+    if following.cue is part.cue:  # of another speaker
+        return False
     pause = (following.cue.start - part.cue.end) / 1000
     signs = re.sub(rf"{_TAG}|{_LINE_BREAK}", "", part.after + following.before).strip()
     if pause > SHORT_PAUSE or signs or _SENTENCE_END.search(part.text):
@@ -164,12 +169,20 @@ def to_lines(joined: list[list[Part]], gap: float) -> list[str]:
     return lines
 
 
-def put_back(parts: list[Part], joined: list[list[Part]], translations: list[str]) -> None:
-    """Replace the text of all cues by the translations of their sentences."""
+def put_back(
+    parts: list[Part],
+    joined: list[list[Part]],
+    translations: list[str],
+    encode: Callable[[str], str],
+) -> None:
+    """Replace the text of all cues by the translations of their sentences; ``encode``: of the
+    format.
+    """
     for sentence, translation in zip(joined, translations, strict=True):
         texts = divide(translation, [len(part.text) for part in sentence])
         for part, text in zip(sentence, texts, strict=True):
-            part.text = r"\N".join(wrap(text, LINE, break_long_words=False, break_on_hyphens=False))
+            lines = wrap(text, LINE, break_long_words=False, break_on_hyphens=False)
+            part.text = encode(r"\N".join(lines))
     for _, of_cue in groupby(parts, key=lambda part: id(part.cue)):
         of_cue = list(of_cue)
         of_cue[0].cue.text = r"\N".join(part.before + part.text + part.after for part in of_cue)

@@ -173,6 +173,38 @@ def test_signs_of_webvtt(tmp_path):
     assert pairs == [[("R&D: 1 < 2 & so on",) * 2]]
 
 
+def test_voices_of_webvtt(tmp_path):
+    """Each is a text of its own."""
+    head, cue = "WEBVTT\n\n00:01.000 --> 00:02.000\n", "<v Ann>Hi there\n<v.loud Bob>ho</v>"
+    (tmp_path / "a.vtt").write_text(f"{head}{cue}\n")
+    assert translated(tmp_path / "a.vtt", tmp_path / "b.vtt") == ["<d>", "Hi there", "ho"]
+    assert "\n<v Ann>HI THERE\n<v.loud Bob>HO</v>\n" in (tmp_path / "b.vtt").read_text()
+
+
+def test_signs_are_escaped_after_the_division(tmp_path):
+    cues = "00:01.000 --> 00:02.000\none\n\n00:02.000 --> 00:03.000\ntwo\n"
+    (tmp_path / "a.vtt").write_text(f"WEBVTT\n\n{cues}")
+    path = str(tmp_path / "a.vtt")
+    output = translate_file(path, path, 30, lambda lines: ["甲&乙<丙丁"])
+    assert "\n甲&amp;乙\n" in output and "\n&lt;丙丁\n" in output
+
+
+@pytest.mark.parametrize(
+    ("cue", "result"),
+    [
+        (r"{\i1}One{\i0} two", "ONE TWO"),
+        (r"{\an8\b1}One {\i1}two{\i0\b0} or{\b100}", r"{\an8}ONE TWO OR{\b100}"),
+        (r"{\i1}One {\b1}or{\b0} two{\i0}", r"{\i1}ONE OR TWO{\i0}"),
+    ],
+)
+def test_switches_of_ass(tmp_path, cue, result):
+    film = pysubs2.SSAFile()
+    film.append(pysubs2.SSAEvent(0, 1000, cue))
+    film.save(str(tmp_path / "a.ass"))
+    translated(tmp_path / "a.ass", tmp_path / "b.ass")
+    assert pysubs2.load(str(tmp_path / "b.ass"))[0].text == result
+
+
 def test_divide_loses_nothing():
     draw = random.Random(1)
     for _ in range(300):

@@ -148,6 +148,12 @@ def check_given(settings: Settings) -> None:
     if settings.bpe_codes:
         fits = codes_fit(read_codes(settings.bpe_codes), words)
     elif settings.sentencepiece:
+        if any(file.suffix == ".json" for file in settings.given_files()):
+            raise UserError(
+                "--sentencepiece takes a SentencePiece model, no .json file; for a pretrained "
+                "model with tokenizer.json, run gtransformer model convert, and give its directory "
+                "as --vocabulary"
+            )
         fits = not words.isdisjoint(SentencePieces(settings.sentencepiece).words())
     else:
         return
@@ -163,7 +169,7 @@ PATHS = (
     "vocabulary", "sentencepiece", "sentencepiece_target", "bpe_codes", "dictionary", "bert",
 )  # fmt: skip
 # Files that determine the model's vocabulary, by the beginnings of their names.
-VOCABULARY = ("bin/dict.", "bpe.codes", "truecase.", "sentencepiece.", "wordpieces.")
+VOCABULARY = ("bin/dict.", "bpe.codes", "truecase.", "sentencepiece.", "tokenizer.", "wordpieces.")
 NOTED = "corpus.json"  # next to checkpoints: ``noted_digests`` of their corpus
 MANY_UNKNOWN = 0.01  # of a text's tokens; text with the BPE codes of its dictionary has almost none
 

@@ -63,7 +63,7 @@ def read_hugging_face(
     make = _marian_vocabularies if kind == MARIAN else _many_languages
     source, target = make(folder, config, (source_lang, target_lang), pieces_of)
     forced = (_if_there(folder / "generation_config.json") | given).get("forced_bos_token_id")
-    if target.prefix and forced and target.words[forced] != target.prefix:
+    if target.prefix and forced and target.words[forced : forced + 1] != [target.prefix]:
         raise UserError(
             f"{folder}: made for another target language (forced_bos_token_id {forced}); give that "
             "with -t, or remove the entry from config.json and generation_config.json"

@@ -10,7 +10,8 @@ import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from gtransformer.evaluation.sentence_scores import sentence_encoder
-from gtransformer.preprocess.chain import open_text
+from gtransformer.preprocess.chain import TEXT_FILES, open_text
+from gtransformer.preprocess.manifest import noted_digests
 from gtransformer.preprocess.tokenisers import Moses, learn_truecaser
 
 LINES = ["It's old, isn't it?", "Das Haus, das wir sehen, ist grün.", "Anna sees it!"]
@@ -107,3 +108,12 @@ def test_text_of_a_given_model(tmp_path):
         (tmp_path / "manifest.json").write_text(json.dumps({"settings": settings}))
         for lang, word in (("en", "ab"), ("de", "a@@ b")):
             assert open_text(tmp_path, lang).encode(["ab –"]) == [f"{word} {dash}"]
+
+
+@pytest.mark.parametrize("name", TEXT_FILES)
+def test_another_file_that_splits_text_is_another_vocabulary(tmp_path, name):
+    digests = set()
+    for sha in "12":
+        (tmp_path / "manifest.json").write_text(json.dumps({"outputs": {name: sha}}))
+        digests.add(noted_digests(tmp_path)["vocabulary"])
+    assert len(digests) == 2

@@ -141,7 +141,8 @@ def read_translations(path: str | Path, instance_index: InstanceIndex) -> list[T
             found.append((int(entry["id"]), TranslatedInstance(*span, sentences, current)))
         except (ValueError, LookupError, TypeError, AttributeError):
             raise UserError(
-                f"{path}, line {number}: not an instance as --gen-output writes it"
+                f"{path}, line {number}: not an instance as --gen-output writes it; of "
+                "gtransformer translate --format json give the text (jq -r .translation)"
             ) from None
     translations = [translation for _, translation in sorted(found, key=itemgetter(0))]
     # Every sentence once: overlapping or missing ones would change the score without a sign.

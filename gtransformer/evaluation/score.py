@@ -267,13 +267,19 @@ def score_text(
     """Score a plain-text translation against a plain-text reference; no corpus is needed.
 
     Documents in the reference start with ``<d>`` or are separated by blank lines; otherwise the
-    file is one document. Raises UserError, naming file and line, if the files are not aligned (with
-    ``alignment`` ``mwer``: if documents are not).
+    file is one document. Raises UserError for what fairseq-generate writes, and, naming file and
+    line, if the files are not aligned (with ``alignment`` ``mwer``: if documents are not).
 
     Args:
         lang: the target language, for sacrebleu's tokeniser (default: by the reference's script).
         left_out: document and position, from 0, of sentences that are not scored.
     """
+    if is_generated(Path(hypotheses)):
+        raise UserError(
+            f"{hypotheses}: what fairseq-generate writes needs the prepared corpus instead of "
+            "--reference-file; of gtransformer translate --format json give the text (jq -r "
+            ".translation)"
+        )
     documents, borders = read_plain(reference)
     read = read_any_number if alignment == MWER else read_shaped
     text = read(hypotheses, [len(document) for document in documents], reference)

@@ -62,6 +62,8 @@ _JSON = (
 # What a file is, by how it begins, and the next command.
 _WHAT_TO_DO = {
     "[Script": "subtitles; name the file .ass",
+    '{"line"': "lines of gtransformer translate --format json, not plain text; take the text by "
+    "jq -r .translation {name}, or see gtransformer convert files --help",
     "[": _JSON,
     '{"': _JSON,
     "{": "a file of another format, JSON or subtitles, not plain text; see gtransformer convert "

@@ -39,8 +39,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--normalise-punctuation",
         choices=("yes", "no"),
-        help="Moses' rules for quotes, dashes and the like in source text (default: yes if the "
-        "model does not know some that they replace)",
+        help="Moses' rules for quotes, dashes and the like (default: for the source, if its "
+        "vocabulary lacks some that they replace; for the target, if that lacks them, too)",
     )
     add_search_options(parser, "beam 5")
     return parser

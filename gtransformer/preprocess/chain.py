@@ -135,4 +135,5 @@ def text_of(folder: Path, settings: Mapping[str, Any], lang: str, prefix: bool =
     else:
         known = dictionary_words(dictionary_of(folder, lang))
         splitter = Moses(lang, None, folder / CODES, known, escaped=True)
-    return Text(splitter, lang, settings.get("normalise_punctuation"), word)
+    normalise = settings.get("normalise_punctuation") and lang != settings.get("kept_punctuation")
+    return Text(splitter, lang, normalise, word)

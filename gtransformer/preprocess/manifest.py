@@ -42,6 +42,8 @@ class Settings:
         dictionary: the dictionary of such a model, or a folder with one for each side.
         bert: a folder with a BERT, whose wordpieces split the source side; the source has its own
             dictionary.
+        kept_punctuation: a language whose punctuation is not normalised all the same, as in
+            ``vocabulary``.
         source_prefix, target_prefix: a word at the beginning of every sentence of the side, as in
             ``vocabulary``.
     """
@@ -56,6 +58,7 @@ class Settings:
     max_sents: int | None = None
     sentence_pairs: bool = False
     normalise_punctuation: bool = False
+    kept_punctuation: str | None = None
     vocabulary: str | None = None
     workers: int = 1
     sentencepiece: str | None = None
@@ -131,7 +134,7 @@ def with_vocabulary(settings: Settings) -> Settings:
         raise UserError(
             f"{settings.vocabulary}: of {'-'.join(pair)}; give these languages with -s and -t"
         )
-    names = ("normalise_punctuation", "source_prefix", "target_prefix")
+    names = ("normalise_punctuation", "kept_punctuation", "source_prefix", "target_prefix")
     return replace(
         settings, langs=tuple(lender["langs"]), **{name: lender.get(name) for name in names}
     )

@@ -20,7 +20,7 @@ from gtransformer.data.sides import Sides
 from gtransformer.models.common.config import OFF, SENTENCE
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.from_sentence_model import SentenceModel, read_sentence_model
-from gtransformer.models.from_sentence_model.sentence_model import SPECIAL
+from gtransformer.models.from_sentence_model.sentence_model import SPECIAL, ModelVocabulary
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from gtransformer.preprocess.chain import (
     SENTENCEPIECE_FILE,
@@ -53,8 +53,9 @@ def convert(
         search: default options of search (``SearchOptions``); None, or left out: beam 5, and no
             <unk>.
         origin: command, commit, versions and date, for the manifest.
-        normalise: whether Moses' rules normalise punctuation; None: if that makes signs known
-            which the model does not know. The manifest names them (``unknown_signs``).
+        normalise: whether Moses' rules normalise punctuation; None: of the source, if that makes
+            signs known which the source vocabulary lacks, and of the target, if its vocabulary
+            lacks the same. The manifest names them (``unknown_signs``).
 
     Raises UserError if ``output`` exists, for what ``read_sentence_model`` refuses, and if the
     model cannot search like that.
@@ -64,9 +65,19 @@ def convert(
         Path(path), *pair, lambda file: SentencePieces(file).words(), vocabulary
     )
     options = SearchOptions(unkpen=NEVER).given(search)  # Marian itself never writes <unk>
-    settings = text_settings(model, pair)
-    signs = unknown_signs(model, source_lang)
-    settings["normalise_punctuation"] = bool(signs) if normalise is None else normalise
+    signs = unknown_signs(model.source, source_lang)
+    keeps = normalise is None and not {*signs} <= {*unknown_signs(model.target, target_lang)}
+    settings = {
+        "source_lang": source_lang,
+        "target_lang": target_lang,
+        "langs": list(pair),
+        "max_instance_tokens": INSTANCE_TOKENS,
+        "max_sents": 1,  # each with a beam of its own, as the sentence model searches
+        "normalise_punctuation": bool(signs) if normalise is None else normalise,
+        "kept_punctuation": target_lang if keeps else None,
+        "source_prefix": model.source.prefix,
+        "target_prefix": model.target.prefix,
+    }
     check_search(settings, options)
     built = document_model(model, pair)
     with new_directory(Path(output)) as folder:
@@ -85,22 +96,9 @@ def convert(
         return write_model(folder, built, settings, options, kept | origin)
 
 
-def text_settings(model: SentenceModel, pair: tuple[str, str]) -> dict[str, Any]:
-    """Return the settings of the text steps."""
-    return {
-        "source_lang": pair[0],
-        "target_lang": pair[1],
-        "langs": list(pair),
-        "max_instance_tokens": INSTANCE_TOKENS,
-        "max_sents": 1,  # each with a beam of its own, as the sentence model searches
-        "source_prefix": model.source.prefix,
-        "target_prefix": model.target.prefix,
-    }
-
-
-def unknown_signs(model: SentenceModel, lang: str) -> str:
-    """Return the signs that a model does not know but for Moses' normaliser."""
-    known, pieces = {*model.source.words}, SentencePieces(model.source.pieces)
+def unknown_signs(side: ModelVocabulary, lang: str) -> str:
+    """Return the signs that a side does not know but for Moses' normaliser."""
+    known, pieces = {*side.words}, SentencePieces(side.pieces)
     plain, normal = Text(pieces, lang), Text(pieces, lang, normalise=True)
 
     def knows(text: Text, sign: str) -> bool:
@@ -117,15 +115,15 @@ def document_model(model: SentenceModel, pair: tuple[str, str]) -> DocumentModel
     words = (side.entries(control_symbols(pair)) for side in (model.source, model.target))
     sides = Sides(*map(Vocabulary, words), pair, pair)
     cfg = GTransformerConfig(
-        **{
-            **dict.fromkeys(("encoder_ctxlayers", "decoder_ctxlayers", "cross_ctxlayers"), 0),
-            "positions": SENTENCE,
-            "marks_loss": OFF,
-            "first_output_word": model.first_output,
-            "output_words": len(SPECIAL) + len(model.target.entries([])),
-            "target_prefix": model.target.prefix,
-            **model.structure,
-        }
+        encoder_ctxlayers=0,
+        decoder_ctxlayers=0,
+        cross_ctxlayers=0,
+        positions=SENTENCE,
+        marks_loss=OFF,
+        first_output_word=model.first_output,
+        output_words=len(SPECIAL) + len(model.target.entries([])),
+        target_prefix=model.target.prefix,
+        **model.structure,
     )
     with torch.random.fork_rng(
         devices=[]

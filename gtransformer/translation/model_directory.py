@@ -34,7 +34,9 @@ from gtransformer.search.strategies import AUTO, FULL, PARALLEL, SLIDING
 from gtransformer.translation.options import SearchOptions
 
 MANIFEST = "manifest.json"
-OF_THE_CORPUS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation")
+OF_THE_CORPUS = (
+    "langs", "max_instance_tokens", "max_sents", "normalise_punctuation", "kept_punctuation",
+)  # fmt: skip
 
 
 def model_settings(prepared: Path, checkpoint: Path, task: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,8 +84,8 @@ def check_search(settings: Mapping[str, Any], options: SearchOptions) -> None:
         )
     if options.strategy in (FULL, PARALLEL) or options.window_tokens or options.context_sentences:
         return
-    limits = settings.get("max_instance_tokens"), settings.get("max_sents")
-    if limits[0] is None and (options.strategy == SLIDING or limits[1] is None):
+    sliding = options.strategy == SLIDING or settings.get("max_sents") is None
+    if sliding and settings.get("max_instance_tokens") is None:
         raise UserError(
             f"{strategy}: the model's instances have no token limit; give --window-tokens W"
         )
@@ -134,6 +136,8 @@ class ModelDirectory:
         path: the directory.
         search: default options.
         langs: languages in the order of their symbols in the dictionary.
+        normalise_punctuation, kept_punctuation: whether text is normalised, and a language whose
+            text is not.
         max_instance_tokens, max_sents: instances cost less and have at most so many sentences
         (``data.instances``);
             None: no such limit.
@@ -150,6 +154,7 @@ class ModelDirectory:
     target_lang: str
     langs: list[str]
     normalise_punctuation: bool
+    kept_punctuation: str | None = None
     max_instance_tokens: int | None = None
     max_sents: int | None = None
     parts: bool = False
@@ -186,7 +191,6 @@ class TextChain:
         # A sentence may be cut in parts; the engine puts the prefix in front of each.
         self._source = open_text(model.path, model.source_lang, prefix=False)
         self._target = open_text(model.path, model.target_lang, prefix=False)
-        self._back = open_text(model.path, model.target_lang)
 
     def encode(self, sentences: Sequence[str]) -> list[list[str]]:
         """Return the subwords of plain source sentences; as many come back as went in."""
@@ -198,4 +202,4 @@ class TextChain:
 
     def decode(self, sentences: Sequence[str]) -> list[str]:
         """Return sentences of subwords of the target language as plain text, each on one line."""
-        return self._back.decode(sentences)
+        return self._target.decode(sentences)

@@ -12,6 +12,8 @@ import torch
 
 from gtransformer.cli.model_convert import main as model_convert
 from gtransformer.models.from_sentence_model.marian import read_vocabularies
+from gtransformer.preprocess.chain import read_settings, text_of
+from gtransformer.preprocess.manifest import Settings, with_vocabulary
 from gtransformer.preprocess.tokenisers import SentencePieces
 from gtransformer.translation.convert import convert
 from tests.commands import only_error
@@ -189,3 +191,16 @@ def test_a_language_token_in_front_of_every_sentence(tmp_path, capsys):
     assert best != other
     assert model_convert([str(folder), str(tmp_path / "out"), "-s", "en", "-t", "fr"]) == 1
     assert "de, fr_BE" in only_error(capsys.readouterr().err) and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("known", "kept"), [(('"', "„", "“"), "„da“ – –"), (('"',), '"da" - -')])
+def test_punctuation_of_each_side(tmp_path, known, kept):
+    """The source lacks quotes; those that the target knows stay, also when a corpus is prepared."""
+    saved = save(tmp_path / "given", embeddings="none", symbols=('"', "-"))
+    train_pieces(saved.path.parent / "vocab.trg.spm", 51, 52, (*known, "-"))
+    convert(saved.path, tmp_path / "model", "en", "de", SEARCH, {})
+    settings = with_vocabulary(Settings(vocabulary=str(tmp_path / "model")))
+    for given in (read_settings(tmp_path / "model"), vars(settings)):
+        source, target = (text_of(tmp_path / "model", given, lang) for lang in ("en", "de"))
+        assert source.normalised("„da“ – –") == '"da" - -'
+        assert target.normalised("„da“ – –") == kept

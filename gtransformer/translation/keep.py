@@ -83,12 +83,14 @@ class Keep:
             if not found[0]:  # of an expression such as x*
                 return ""
             spans.append(found[0])
-            return self._placeholder.format(FIRST + len(spans) - 1)
+            return placeholder.format(FIRST + len(spans) - 1)
 
-        if not self._span.search(text):
+        if not any(self._span.findall(text)):
             return text, []
-        if self._placeholder is None:
-            return self._span.sub(" ", text), list(filter(None, self._span.findall(text)))
+        placeholder = self._placeholder
+        if placeholder is None:
+            placeholder = " "
+            return " ".join(self._span.sub(numbered, text).split()), spans
         if self._numbers.search(text):
             return text, []
         return self._span.sub(numbered, text, count=LAST - FIRST), spans

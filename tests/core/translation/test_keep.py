@@ -47,7 +47,7 @@ def test_the_first_placeholder_that_survives():
         ), number
     asked = []
     keep = Keep(["%s"], lambda probe: asked.append(probe))
-    assert keep.replace("a %s b") == keep.replace("a %s b") == ("a   b", ["%s"])
+    assert keep.replace("a %s b") == keep.replace("a %s b") == ("a b", ["%s"])
     assert keep.restore("x y", ["%s"]) == ("x y %s", True), "nothing stands for it, nothing is lost"
     assert len(asked) == len(PLACEHOLDERS), "it is chosen once"
 
@@ -61,7 +61,10 @@ def test_what_is_lost_is_at_the_end():
     assert keep.replace("XQ10Z %a") == ("XQ10Z %a", []), "a text that has placeholders of its own"
     many = " ".join(["%a"] * 200)
     assert keep.restore(*keep.replace(many)) == (many, False)
-    assert Keep(["q*"], lambda probe: True).replace("abc") == ("abc", [])
+    for survives in (True, False):
+        keep = Keep(["q*"], lambda probe, survives=survives: survives)
+        assert keep.replace("abc d") == ("abc d", [])
+    assert keep.replace("abc qq d") == ("abc d", ["qq"])
 
 
 MANUAL = [

@@ -4,6 +4,7 @@ memory.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -27,7 +28,8 @@ MOST_LINES = 10_000  # of a window, also of blank lines
 CONTINUING = "##"  # a wordpiece that goes on with a word
 WIDE_ENDS = "。，；：！？、"  # a word ends at them without a blank, too
 CLAUSE_ENDS = frozenset(f",;:.!?…{WIDE_ENDS}")
-FENCE = re.compile(r"\s*```[^`]*\Z")  # a line that begins or ends a block of code, as in Markdown
+# A line that begins or ends a block of code, as in Markdown: with a word, or attributes.
+FENCE = re.compile(r"\s*```\s*(?:[^`\s]*|[^`]*[={][^`]*)\s*\Z")
 GAP = "\0"  # in a frame: what the target language has between sentences
 
 Encode = Callable[[list[str]], list[list[str]]]
@@ -77,11 +79,6 @@ class InputLine:
     spans: list[str] = field(default_factory=list)
     tokens: list[list[str]] = field(default_factory=list)
 
-    @property
-    def was_cut(self) -> bool:
-        """Whether a sentence of it was too long for the model."""
-        return len(self.tokens) > len(self.sentences)
-
 
 def read_text(
     lines: Iterable[str],
@@ -96,6 +93,7 @@ def read_text(
     ``<d>`` ends a document. So does a blank line, unless the text begins with ``<d>``: then it is
     an empty sentence. Control characters are dropped as in the training corpus
     (``preprocess.clean``). Blocks of code between two lines that match ``FENCE`` stay as they are.
+    One without an end goes on to the end of the document, with a warning.
 
     Args:
         lines: with or without line ends.
@@ -106,7 +104,7 @@ def read_text(
         keep: replaces what must come back as it is.
     """
     iterator, number, document, sentence = iter(lines), 0, 0, 0
-    marked, in_code = one_document, False
+    marked, opened = one_document, 0  # the line that begins a block of code
     while chunk := list(islice(iterator, CHUNK)):
         read: list[InputLine] = []
         for line in chunk:
@@ -120,16 +118,29 @@ def read_text(
             else:
                 document += not sentence
                 sentence += 1
-            fence = FENCE.match(text) is not None
+            fence = FENCE.match(text)
             if breaks or blank:
                 parts = ()
-            elif fence or in_code:
+            elif fence or opened:
                 parts = [], [text]
             else:
                 parts = parts_of(text, keep, split)
-            in_code = in_code != fence and not mark
+            if mark:
+                _check_closed(opened)
+                opened = 0
+            elif fence:
+                opened = 0 if opened else number
             read.append(InputLine(text, number, document, sentence, breaks, *parts))
         yield from encoded(read, encode, longest)
+    _check_closed(opened)
+
+
+def _check_closed(opened: int) -> None:
+    """Warn of a block of code that does not end; ``opened``: its first line, 0 without a block."""
+    if opened:
+        logging.getLogger(__name__).warning(
+            "line %d begins a block of code (```) that does not end; it is not translated", opened
+        )
 
 
 def parts_of(
@@ -156,44 +167,38 @@ def encoded(
         for behind in line.frame[1:]:
             parts = cut(next(tokens), longest)
             line.tokens.extend(parts)
-            frame += [*[GAP] * (len(parts) - 1), behind]
+            frame += [*[GAP] * (len(parts) - 1), behind][: len(parts)]
         line.frame[:] = frame
         yield line
 
 
 def cut(tokens: list[str], longest: int | None) -> list[list[str]]:
     """Return the tokens of a sentence in parts of similar length, none above ``longest``; mostly
-    one.
+    one, and none of a sentence without tokens.
 
-    Parts end between words, and after a clause if one ends in their second half.
+    Parts end after a clause, if one ends in their second half, else between words.
     """
     if longest is None or len(tokens) <= longest:
-        return [tokens]
-    pieces = any(token.startswith(SPACE) for token in tokens)
-    parts, first = [], 0
-    while (left := len(tokens) - first) > longest:
-        equal = first + -(-left // -(-left // longest))
-        last = _end_of_words(tokens, first, equal, first + longest, pieces)
-        parts.append(tokens[first:last])
-        first = last
-    return [*parts, tokens[first:]]
-
-
-def _end_of_words(tokens: list[str], first: int, last: int, most: int, pieces: bool) -> int:
-    """Return where a part from ``first`` is to end: after a clause in the second half of
-    ``tokens[first:last]``, else after a word of it, else after a word up to ``most``, else at
-    ``last``. ``pieces``: they are SentencePiece's.
-    """
+        return [tokens] if tokens else []
+    pieces = any(token.startswith(SPACE) for token in tokens)  # SentencePiece's
 
     def ends_at(at: int) -> bool:
         if pieces:
             return tokens[at].startswith(SPACE) or tokens[at - 1][-1:] in WIDE_ENDS
         return not (tokens[at - 1].endswith(SEPARATOR) or tokens[at].startswith(CONTINUING))
 
-    ends = list(filter(ends_at, range(first + 1, last + 1)))
-    clauses = [at for at in ends if 2 * at > first + last and tokens[at - 1][-1:] in CLAUSE_ENDS]
-    later = next(filter(ends_at, range(last + 1, most + 1)), last)
-    return (clauses or ends or [later])[-1]
+    parts, first = [], 0
+    while (left := len(tokens) - first) > longest:
+        equal = first + -(-left // -(-left // longest))
+        ends = list(filter(ends_at, range(first + 1, equal + 1)))
+        clauses = [
+            at for at in ends if 2 * at > first + equal and tokens[at - 1][-1:] in CLAUSE_ENDS
+        ]
+        later = next(filter(ends_at, range(equal + 1, first + longest + 1)), equal)
+        last = (clauses or ends or [later])[-1]
+        parts.append(tokens[first:last])
+        first = last
+    return [*parts, tokens[first:]]
 
 
 class Remarks:
@@ -211,7 +216,9 @@ class Remarks:
         a kept span.
         """
         remarks = {
-            "too long for the model or a window, and cut in parts": line.was_cut,
+            "too long for the model or a window, and cut in parts": (
+                len(line.tokens) > len(line.sentences)
+            ),
             "ended by a length limit (max-len-a, max-len-b, or the model's positions), perhaps too "
             "early": at_limit,
             "URLs, code or the like were lost, and are written at the end": lost,

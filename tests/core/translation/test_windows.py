@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from gtransformer.data.instances import BOUNDARY_TOKENS, greedy
-from gtransformer.translation.lines import MOST_LINES, cut, read_text, windows
+from gtransformer.translation.lines import GAP, MOST_LINES, cut, read_text, windows
 
 LIMIT = 30
 
@@ -115,7 +115,7 @@ def test_sentences_that_are_too_long_are_cut_in_parts():
     place.
     """
     tokens = [str(number) for number in range(23)]
-    assert cut(tokens, None) == cut(tokens, 23) == [tokens] and cut([], 5) == [[]]
+    assert cut(tokens, None) == cut(tokens, 23) == [tokens] and cut([], 5) == []
     for longest in range(1, 23):
         parts = cut(tokens, longest)
         assert [token for part in parts for token in part] == tokens and len(parts) == -(
@@ -133,11 +133,27 @@ def test_sentences_that_are_too_long_are_cut_in_parts():
     ]
     lines = list(read_text(["a b c", "d e f g h", ""], words, longest=3))
     assert [line.tokens for line in lines] == [[["a", "b", "c"]], [["d", "e", "f"], ["g", "h"]], []]
-    assert [line.was_cut for line in lines] == [False, True, False] and lines[1].sentences == [
-        "d e f g h"
-    ]
+    assert lines[1].sentences == ["d e f g h"]
     (window,) = windows(lines, 6, 1000)
     assert window.instances == [[(0, 0)], [(1, 0)], [(1, 1)]]
+
+
+def test_a_sentence_without_tokens_is_no_text():
+    """As ``>>deu<<`` alone."""
+    lines = [
+        *read_text(["a,b,c", "b", "- b"], lambda text: words(t.strip("b") for t in text), by_comma)
+    ]
+    assert [line.tokens for line in lines] == [[["a"], ["c"]], [], []]
+    assert [line.frame for line in lines] == [["", GAP, ""], [""], ["- "]]
+
+
+def test_blocks_of_code(caplog):
+    """One that does not end goes on to the end of the document, with a warning."""
+    code = ["```js {1} a=1", "x", "```", "y", "``` is a word", "```", "z", "<d>", "y", "```sh", "z"]
+    lines = list(read_text(code, words))
+    assert [line.text for line in lines if line.tokens] == ["y", "``` is a word", "y"]
+    warned = [record.getMessage().partition(" begins")[0] for record in caplog.records]
+    assert warned == ["line 6", "line 10"]
 
 
 def test_list_marks_are_no_text():

@@ -44,6 +44,11 @@ class Translation:
     text: str
     score: float
 
+    def as_json(self, score: bool) -> dict[str, str | float]:
+        """Return an object with ``translation``, and on request ``score``."""
+        rounded = {"score": round(self.score, 4)} if score else {}
+        return {"translation": self.text} | rounded
+
 
 @dataclass(frozen=True)
 class TranslatedLine:
@@ -95,13 +100,11 @@ class TranslatedLine:
             "source": self.line.text,
             "translation": self._best,
         }
-        if self.translations and scores:
-            value["score"] = round(self.translations[0].score, 4)
-        if self.translations and several:
-            value["nbest"] = [{"translation": one.text} for one in self.translations]
-            if scores:
-                for entry, one in zip(value["nbest"], self.translations, strict=True):
-                    entry["score"] = round(one.score, 4)
+        if self.translations:
+            nbest = [translation.as_json(scores) for translation in self.translations]
+            value |= nbest[0]
+            if several:
+                value["nbest"] = nbest
         return json.dumps(value, ensure_ascii=False)
 
 
@@ -123,9 +126,9 @@ class GTransformer:
         self._between = "" if two_letters(directory.target_lang) in ("zh", "ja") else " "
         # A model may have fewer positions than an instance of its corpus has tokens; no sentence
         # may have more.
-        self.max_instance_tokens = engine.longest + 1
-        if directory.max_instance_tokens is not None:
-            self.max_instance_tokens = min(self.max_instance_tokens, directory.max_instance_tokens)
+        self.max_instance_tokens = min(
+            engine.longest + 1, directory.max_instance_tokens or math.inf
+        )
         self.max_sentence_tokens = max(
             1, min(engine.longest, engine.longest_sentence) - engine.boundary_tokens
         )
@@ -226,8 +229,10 @@ class GTransformer:
             windows of consecutive lines; each line of the input once, in order.
         """
         options = self._with_strategy(options or self.options)
-        longest, encode = self._longest_sentence(options), self.chain.encode
-        text = read_text(lines, encode, split, longest, one_document, self.keep)
+        longest = self.max_sentence_tokens
+        if options.window_tokens is not None:  # a window must have room for a sentence
+            longest = max(1, min(longest, options.window_tokens - self.engine.boundary_tokens))
+        text = read_text(lines, self.chain.encode, split, longest, one_document, self.keep)
         for window in self._windows(text, options):
             yield [self._restored(line) for line in self._translate(window, options)]
 
@@ -267,16 +272,6 @@ class GTransformer:
                 in_equal_parts(window, most, boundary) for window in windows(lines, math.inf, many)
             )
         return windows(lines, self.max_instance_tokens, many, self.directory.max_sents, boundary)
-
-    def _longest_sentence(self, options: SearchOptions) -> int:
-        """Return the maximum tokens of a sentence, without boundary tokens; a window must have room
-        for it.
-        """
-        if options.window_tokens is None:
-            return self.max_sentence_tokens
-        return max(
-            1, min(self.max_sentence_tokens, options.window_tokens - self.engine.boundary_tokens)
-        )
 
     def _with_strategy(self, options: SearchOptions) -> SearchOptions:
         """Return the options, completed from the model's instances where the strategy needs more.

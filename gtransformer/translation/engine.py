@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.data.translations import align_sentences, split_sentences
@@ -25,15 +25,14 @@ from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions
 
 
-def check_precision(precision: str, device: torch.device) -> str:
-    """Return ``precision``. Raise UserError if a model cannot be used in it on this device."""
+def check_precision(precision: str, device: torch.device) -> None:
+    """Raise UserError if a model cannot be used in this precision on this device."""
     if precision not in PRECISIONS:
         raise UserError(f"precision {precision!r} is unknown; give one of {', '.join(PRECISIONS)}")
     if precision == "float16" and device.type != "cuda":
         raise UserError("--precision float16 is for GPUs, and this run has none; leave it out")
     if precision == "int8" and (device.type != "cpu" or not has_int8()):
         raise UserError("--precision int8 is for CPUs with AVX2; leave it out")
-    return precision
 
 
 def model_options(precision: str) -> dict[str, str]:
@@ -49,19 +48,6 @@ def model_options(precision: str) -> dict[str, str]:
         if precision == "auto"
         else {"autocast": "bfloat16" if precision == "bfloat16" else "none"}
     )
-
-
-def convert_to(precision: str, model: nn.Module) -> None:
-    """Convert a loaded model to float16 or int8; in other precisions it stays as it is.
-
-    Raises UserError for int8 and a model that has no linear layers of this package.
-    """
-    if precision == "float16":
-        model.half()
-    if precision == "int8" and not quantise(model):
-        raise UserError(
-            f"--precision int8: {type(model).__name__} is no model of this package; leave it out"
-        )
 
 
 Instance = Sequence[Sequence[str]]
@@ -117,7 +103,11 @@ class Engine:
         self.source, self.target = self.sides.source, self.sides.target
         self.model = load(directory.path, self.source, self.target, **model_options(precision))
         self.sides.prefix = prefix_of(self.model, self.target)
-        convert_to(precision, self.model)
+        if precision == "float16":
+            self.model.half()
+        if precision == "int8" and not quantise(self.model):
+            name = type(self.model).__name__
+            raise UserError(f"--precision int8: {name} is no model of this package; leave it out")
         self.model.to(self.device)
         # From now on weights do not change, so each layer prepares them for decoding once.
         self.model.decoder.hold_weights()

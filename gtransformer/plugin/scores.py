@@ -46,7 +46,7 @@ class DocumentDictionary(Dictionary):
         ignored = set(extra_symbols_to_ignore or ())
         unknown = unk_string or self.unk_string(escape_unk)
         words = []
-        for token in map(int, tensor):
+        for token in tensor.tolist():
             if token not in ignored:
                 words.append(unknown if token == self.unk() else self[token])
         return data_utils.post_process(" ".join(words), bpe_symbol)

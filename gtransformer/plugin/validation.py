@@ -35,17 +35,19 @@ def sentence_bleu(task: FairseqTask, generated: list[list[dict]], targets: Tenso
     languages |= json.loads(cfg.eval_bleu_detok_args or "{}")
     detokeniser = build_tokenizer(Namespace(tokenizer=cfg.eval_bleu_detok, **languages))
 
-    def sentences(tokens: Tensor, escape_unk: bool = False) -> list[str]:
-        given = {"escape_unk": escape_unk, "extra_symbols_to_ignore": task.sides.no_text}
+    def sentences(tokens: Tensor, unknown: str) -> list[str]:
+        given = {"unk_string": unknown, "extra_symbols_to_ignore": task.sides.no_text}
         text = dictionary.string(tokens, cfg.eval_bleu_remove_bpe, **given)
         return sentences_of(detokeniser.decode(text))
 
     hypotheses: list[str] = []
     references: list[str] = []
     for nbest, target in zip(generated, targets, strict=True):
-        reference = sentences(target, escape_unk=True)  # unknown words are no match
+        # Unknown words are no match; each is one word to any tokeniser, as with fairseq.
+        reference = sentences(target, "UNKNOWNTOKENINREF")
+        hypothesis = sentences(nbest[0]["tokens"], "UNKNOWNTOKENINHYP")
         from_end = task.options.scheme.with_context
-        aligned = align_sentences(sentences(nbest[0]["tokens"]), len(reference), from_end)
+        aligned = align_sentences(hypothesis, len(reference), from_end)
         first = len(reference) - 1 if from_end else 0
         # Sentences of the context are current in other instances and count there.
         hypotheses += aligned[first:]

@@ -121,9 +121,11 @@ def test_context_is_left_out(before):
     assert (score.counts[:2], score.totals[:2], score.ref_len) == ([2, 1], [2, 1], 2)
 
 
-def test_unknown_words_are_no_match():
-    score = bleu(task_of(["a", "b"], eval_tokenized_bleu=True), ["a x b </s>"], ["a y b </s>"])
-    assert score.counts[0] == 2
+@pytest.mark.parametrize("tokenised", [True, False])
+def test_unknown_words_are_no_match(tokenised):
+    task = task_of(["a", "b"], eval_tokenized_bleu=tokenised)
+    score = bleu(task, ["a x b </s>"], ["a y b </s>"])
+    assert (score.counts[0], score.totals[0]) == (2, 3)
 
 
 def test_a_language_without_spaces_is_not_counted_by_words():

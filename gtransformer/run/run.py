@@ -92,7 +92,11 @@ class Run:
         options = {"save-dir": checkpoints, **self.training()}
         names = ("finetune-from-model", "sentence-model")
         models = [Path(options[name]) for name in names if options.get(name)]
-        if self._fairseq("train", "train", options, *models):
+        tuned = options.get("finetune-from-model")
+        if tuned and not self.dry:
+            check_noted(Path(tuned), self.prepared)
+        self._fairseq("train", "train", options, *models)
+        if not self.dry:  # also when done before: an interruption may have come in between
             write_json(checkpoints / NOTED, noted_digests(self.prepared))
             write_json(self.directory / SEARCH, self.recipe.options("generate"))
             if self.before:
@@ -116,13 +120,13 @@ class Run:
 
     def generate(self) -> None:
         """Run fairseq-generate, which writes SPLIT.jsonl."""
-        options, inputs = self.recipe.options("task", "generate"), []
+        options = self.recipe.options("task", "generate")
         if options.get(FIRST_PASS) == START:
             if self.start:
                 self.start.generate()
             start = Path(self.training()["finetune-from-model"]).parents[1]
             options[FIRST_PASS] = start / f"{self.split}.jsonl"
-            inputs = [options[FIRST_PASS]]
+        inputs = [Path(options[FIRST_PASS])] if options.get(FIRST_PASS) else []
         if not self.dry:
             check_noted(self.checkpoint, self.prepared)
         files = {"path": self.checkpoint, "gen-output": self.directory / self.split}
@@ -150,19 +154,19 @@ class Run:
         options = {"split": self.split, "output": output, **options}
         self._run(f"{name}.{self.split}", words, options, *inputs)
 
-    def _fairseq(self, name: str, program: str, options: Options, *inputs: Path) -> bool:
+    def _fairseq(self, name: str, program: str, options: Options, *inputs: Path) -> None:
         words = [f"fairseq-{program}", str(self.prepared / "bin")]
         inputs = self.prepared / "manifest.json", *inputs
-        return self._run(name, words, {"user-dir": PACKAGE, **options}, *inputs)
+        self._run(name, words, {"user-dir": PACKAGE, **options}, *inputs)
 
-    def _run(self, name: str, words: list[str], options: Options, *inputs: Path) -> bool:
-        """Run or print a stage's command; return whether it was run."""
+    def _run(self, name: str, words: list[str], options: Options, *inputs: Path) -> None:
+        """Run or print a stage's command."""
         command = [*words, *to_arguments(options)]
         if self.dry:
             print(as_typed(command))
-            return False
+            return
         again = self.again or name == "prepare"
-        return run_stage(name, executable(command), self.directory, inputs, again)
+        run_stage(name, executable(command), self.directory, inputs, again)
 
 
 def before_training(run: Run) -> Run:
@@ -170,7 +174,8 @@ def before_training(run: Run) -> Run:
     training, validated.
     """
     # A learning rate of zero: fairseq then validates and saves the model as it starts.
-    options = dict.fromkeys(("warmup-init-lr", "patience", "average-checkpoints"))
+    changing = "warmup-init-lr", "patience", "average-checkpoints"
+    options = dict.fromkeys((*changing, "stop-min-lr", "validate-after-updates"))
     options |= {"lr": 0, "max-update": 1, "no-save-optimizer-state": True}
     recipe = replace(run.recipe, train=run.recipe.train | options)
     directory = run.directory / "before"
@@ -183,13 +188,13 @@ def keep_better(start: Path, best: Path, recipe: Recipe) -> str:
     loss; return a sentence that says so.
 
     fairseq itself does not validate before the first update. The mean of checkpoints has no
-    validation loss, and stays.
+    validation loss, and stays. A second call changes nothing.
     """
     paths = start, best.with_name(start.name)
     losses = [float(read_state(path)["extra_state"]["val_loss"]) for path in paths]
     said = f"validation loss: {losses[0]:.3f} before training, {losses[1]:.3f} after"
     sign = -1 if recipe.train.get("maximize-best-checkpoint-metric") else 1
-    if sign * losses[0] > sign * losses[1] or recipe.averaged:
+    if sign * losses[0] >= sign * losses[1] or recipe.averaged:
         return said
     shutil.copyfile(start, best)
     return f"{said}; training did not help, the model before it is kept"

@@ -20,43 +20,45 @@ SEARCH = "generate.json"  # in a run's directory: the options of generation of i
 
 def run_stage(
     name: str, command: list[str], directory: Path, inputs: Sequence[Path], again: bool
-) -> bool:
+) -> None:
     """Run a command unless it was run before; log to ``directory/NAME.log``, record in
     ``directory/NAME.json``.
 
     The log is appended to, since an interrupted training resumes.
 
     Args:
-        inputs: files and folders that the result depends on; a newer one counts as another setting.
+        inputs: files and folders that the result depends on; one of another time or size counts as
+            another setting.
         again: run it even if it was run before, or with other settings.
 
-    Returns whether it was run. Raises UserError if it was run or begun with other settings, or
+    Raises UserError if it was run or begun with other settings, or
     fails.
     """
     record, log = directory / f"{name}.json", directory / f"{name}.log"
     # A model that was trained again is another one under the same name.
-    changed = max((path.stat().st_mtime for path in inputs), default=0.0)
+    found = {str(path): [path.stat().st_mtime_ns, path.stat().st_size] for path in inputs}
     before = read_record(record)
     if before and not again:
-        if command != before["command"] or changed > record.stat().st_mtime:
+        if (command, found) != (before["command"], before["inputs"]):
             other = [word for word in command if word not in before["command"]]
+            other += [path for path in found if found[path] != before["inputs"].get(path)]
             raise UserError(
                 f"{record}: was run with other settings or inputs ({shlex.join(other)}); give "
                 "--again to run it with these, or another directory with --output"
             )
         if before["done"]:
             print(f"[{name}] done before, see {record}")
-            return False
+            return
     directory.mkdir(parents=True, exist_ok=True)
     # Before it runs: what an interrupted stage left must not be continued with other settings.
-    write_json(record, {"command": command, "done": False})
+    write_json(record, {"command": command, "inputs": found, "done": False})
     print(f"[{name}] {shlex.join(command)}", flush=True)
     began = time.monotonic()
     if status := run_logged(command, log):
         raise UserError(f"{name} stopped with exit status {status}; its output is in {log}")
     seconds = round(time.monotonic() - began, 1)
-    write_json(record, {"command": command, "done": True, "seconds": seconds})
-    return True
+    done = {"command": command, "inputs": found, "done": True, "seconds": seconds}
+    write_json(record, done)
 
 
 def run_logged(command: list[str], log: Path) -> int:

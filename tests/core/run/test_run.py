@@ -17,9 +17,10 @@ import torch
 
 from gtransformer.cli.run import main
 from gtransformer.errors import UserError
-from gtransformer.files import read_json
-from gtransformer.run import stage
+from gtransformer.files import read_json, write_json
+from gtransformer.run import run, stage
 from gtransformer.run.commands import device_options, to_arguments
+from tests.core.plugin.loaded import LEN48
 
 pytestmark = pytest.mark.slow
 
@@ -121,24 +122,55 @@ def test_a_stage_is_run_once(tmp_path, monkeypatch):
     command, read, statuses = ["program"], tmp_path / "input", [1, 0, 0]
     monkeypatch.setattr(stage, "run_logged", lambda command, log: statuses.pop(0))
 
-    def run(*more: str, again: bool = False) -> bool:
-        return stage.run_stage("train", [*command, *more], tmp_path / "run", [read], again)
+    def run_stage(*more: str, again: bool = False) -> None:
+        stage.run_stage("train", [*command, *more], tmp_path / "run", [read], again)
 
     read.write_text("one")
     with pytest.raises(UserError, match="train.log"):
-        run()
+        run_stage()
     with pytest.raises(UserError, match=r"train\.json"):
-        run("--faster")
-    assert run() and not run()
+        run_stage("--faster")
+    run_stage()
+    run_stage()
+    assert statuses == [0]  # that of one failure and one success
     record = read_json(tmp_path / "run" / "train.json")
     assert record["done"] and record["command"] == command and record["seconds"] >= 0
     with pytest.raises(UserError, match="--faster"):
-        run("--faster")
-    assert run("--faster", again=True)
-    later = time.time() + 10
-    os.utime(read, (later, later))
-    with pytest.raises(UserError, match="inputs"):
-        run("--faster")
+        run_stage("--faster")
+    run_stage("--faster", again=True)
+    os.utime(read, (1, 1))  # a copy of an older file
+    with pytest.raises(UserError, match=str(read)):
+        run_stage("--faster")
+
+
+def test_a_first_pass_is_an_input(tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(run, "run_stage", lambda *arguments: given.extend(arguments[3]))
+    first = tmp_path / "first.jsonl"
+    changes = [f"generate.first-pass={first}"]
+    run.make_run("cpu_tiny", "ted", changes, tmp_path / "run").generate()
+    assert first in given
+
+
+def test_a_model_of_another_vocabulary_is_not_trained_further(tmp_path):
+    write_json(tmp_path / "corpus.json", {"vocabulary": "another"})
+    changes = [f"train.finetune-from-model={tmp_path / 'checkpoint_best.pt'}"]
+    with pytest.raises(UserError, match="another vocabulary"):
+        run.make_run("cpu_tiny", "ted", changes, tmp_path / "run", LEN48).train()
+
+
+def test_the_start_is_compared_after_an_interruption(tmp_path, monkeypatch):
+    """Training is done before; a further call leaves the model as it is."""
+    monkeypatch.setattr(run, "run_stage", lambda *arguments: None)
+    made = run.make_run("cpu_tiny", "ted", ["measure-start=true"], tmp_path / "run", LEN48)
+    for one, loss in ((made.before, 2.0), (made, 3.0)):
+        one.checkpoint.parent.mkdir(parents=True)
+        torch.save({"model": {}, "extra_state": {"val_loss": loss}}, one.checkpoint)
+    made.train()
+    assert torch.load(made.checkpoint)["extra_state"]["val_loss"] == 2.0
+    os.utime(made.checkpoint, (1, 1))
+    made.train()
+    assert made.checkpoint.stat().st_mtime == 1
 
 
 def test_an_interruption_ends_the_program(tmp_path):

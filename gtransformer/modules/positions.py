@@ -97,7 +97,7 @@ class LearnedPositions(nn.Embedding):
                 f"a text of {longest} tokens does not fit the {self.positions} learned positions "
                 "of this model; give shorter documents (less context, a smaller "
                 "--max-instance-tokens), or, if positions restart at each sentence, shorter "
-                "sentences (--max-pair-tokens, a smaller --max-sentence-tokens)"
+                "sentences (a smaller --max-sentence-tokens)"
             )
         return super().forward(offset + self.padding_idx + 1)
 

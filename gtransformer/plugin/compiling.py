@@ -92,6 +92,8 @@ def _unfit_options(whole: DictConfig, model: nn.Module, on_gpu: bool) -> str | N
     criterion = whole.criterion
     if criterion._name != FUSED_LOSS or criterion.report_accuracy or criterion.ignore_prefix_size:
         return f"the loss is not that of --criterion {FUSED_LOSS} alone"
+    if whole.dataset.update_epoch_batch_itr:
+        return "--update-epoch-batch-itr makes batches of other shapes in every epoch"
     if not model.decoder.output_is_product:
         return "the output layer is not one matrix product"
     if not on_gpu:

@@ -19,6 +19,7 @@ from gtransformer.plugin.config import TranslationDocConfig
 from gtransformer.search.strategies import (
     AUTO,
     FULL,
+    OFF,
     ON,
     STRATEGY_KINDS,
     Strategy,
@@ -82,9 +83,11 @@ class Options:
         """Raise UserError for options of generation of which one would silently be ignored."""
         strategy, scheme = str(self.cfg.strategy), self.scheme
         check_sentence_rule(self.rule, strategy)
-        if self.cfg.first_pass and (scheme.kind != "sliding" or self.has_strategy):
+        ignored = self.has_strategy or self.rule == OFF
+        if self.cfg.first_pass and (scheme.kind != "sliding" or ignored):
             raise UserError(
-                "--first-pass needs --instances sliding --context-sentences K, and no --strategy"
+                "--first-pass needs --instances sliding --context-sentences K, and neither "
+                "--strategy nor --sentence-rule off"
             )
         windows_of_instances = self.strategy.tokens is not None and scheme.kind != STORED
         if windows_of_instances or (self.has_strategy and scheme.single_targets):
@@ -109,7 +112,9 @@ class Options:
             return
         metric = whole.checkpoint.best_checkpoint_metric
         maximised = whole.checkpoint.maximize_best_checkpoint_metric
-        if (metric == "bleu") != maximised:
+        if "bleu" in metric and metric != "bleu":
+            raise UserError(f"--best-checkpoint-metric {metric}: BLEU in validation is named bleu")
+        if (metric in ("bleu", "accuracy")) != maximised:
             change = "leave out" if maximised else "also give"
             raise UserError(
                 f"--best-checkpoint-metric {metric}: the best model would be the worst; {change} "

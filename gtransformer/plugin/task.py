@@ -105,6 +105,9 @@ class TranslationDocTask(TranslationTask):
         if max_positions is not None:
             max_positions = self.longest or max_positions
         limits = max_tokens, max_sentences, max_positions
+        if options.get("update_epoch_batch_itr") or options.get("disable_iterator_cache"):
+            # Batches are made anew in every epoch; the latter is so for sharded data.
+            dataset.seed = options["seed"] + options["epoch"]
         iterator = super().get_batch_iterator(dataset, *limits, *more, **options)
         training = dataset is self.datasets.get(self.cfg.train_subset)
         if self.compiling and training and dataset.packer is None:
@@ -243,11 +246,13 @@ class TranslationDocTask(TranslationTask):
         """
         if not sample:
             return 0.0, 0, {}
-        return super().valid_step(counted(sample), model, criterion)
+        # A dummy batch, which fairseq takes from a compiled training, has no target.
+        whole = {"whole_target": sample.get("target")}
+        return super().valid_step(counted(sample) | whole, model, criterion)
 
     def _inference_with_bleu(self, generator, sample, model):
         """Return BLEU of a batch; fairseq sums the counts and logs ``bleu``."""
         if model.decoder.copies is not None:  # of the last validation; weights have changed
             model.decoder.hold_weights()
         generated = generator.generate([model], sample, prefix_tokens=None)
-        return sentence_bleu(self, generated, sample["target"])
+        return sentence_bleu(self, generated, sample["whole_target"])

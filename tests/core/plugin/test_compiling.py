@@ -67,6 +67,7 @@ def test_an_instance_over_the_budget(tmp_path):
     [
         ["--criterion=label_smoothed_cross_entropy"],
         ["--report-accuracy"],
+        ["--update-epoch-batch-itr=True"],
         ["--attention-dropout=0.1"],
         ["--arch=window_transformer_mini"],
     ],

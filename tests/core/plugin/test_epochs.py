@@ -104,6 +104,19 @@ def test_order_is_fairseqs(make_task):
     assert not np.array_equal(other.ordered_indices(), expected)
 
 
+@pytest.mark.parametrize("anew", ["update_epoch_batch_itr", "disable_iterator_cache"])
+def test_batches_that_are_made_anew_are_others_in_every_epoch(make_task, anew):
+    """The latter is so for sharded data. An epoch that is resumed has its batches again."""
+    task = make_task(doc_seed=1)
+    batches = [
+        [batch.tolist() for batch in iterator(task, epoch=epoch, **{anew: True}).frozen_batches]
+        for epoch in (1, 2, 2)
+    ]
+    assert batches[0] != batches[1] == batches[2]
+    usual = iterator(make_task(doc_seed=1)).frozen_batches
+    assert batches[0] == [batch.tolist() for batch in usual]
+
+
 @pytest.mark.parametrize("limit", [15, None])
 def test_nothing_is_left_out(make_task, limit):
     """Neither more than --max-tokens, which fairseq's trainer also gives as a limit on instances,

@@ -31,6 +31,7 @@ def expect(option: str):
     [
         ("--first-pass", {**SINGLE, "first_pass": "a.jsonl"}),
         ("--first-pass", {**SLIDING, "first_pass": "a.jsonl", "strategy": "sequential"}),
+        ("--first-pass", {**SLIDING, "first_pass": "a.jsonl", "sentence_rule": "off"}),
         ("--window-tokens", {"strategy": "sliding"}),
         ("--strategy", {**SLIDING, "strategy": "sequential", "window_tokens": 9}),
         ("--strategy", {**SINGLE, "strategy": "sequential"}),
@@ -88,6 +89,8 @@ def test_training_of_a_model_that_reads_its_batch_counts_the_current_sentence_al
     ("option", "words"),
     [
         ("--maximize-best-checkpoint-metric", "--best-checkpoint-metric bleu --eval-bleu"),
+        ("--maximize-best-checkpoint-metric", "--best-checkpoint-metric accuracy"),
+        ("--best-checkpoint-metric d_bleu", "--best-checkpoint-metric d_bleu"),
         ("--autocast float16", "--autocast float16"),
         ("--load-partial", "--load-partial"),
     ],
@@ -95,6 +98,12 @@ def test_training_of_a_model_that_reads_its_batch_counts_the_current_sentence_al
 def test_training(tmp_path, corpus, option, words):
     with expect(option):
         built(corpus(train=2), tmp_path, "gtransformer_mini", *words.split())
+
+
+@pytest.mark.parametrize("metric", ["bleu", "accuracy"])
+def test_the_highest_is_the_best(tmp_path, corpus, metric):
+    options = "--maximize-best-checkpoint-metric", f"--best-checkpoint-metric={metric}"
+    built(corpus(train=2), tmp_path, "gtransformer_mini", *options)
 
 
 def build(task, mode, from_checkpoint=False):

@@ -92,6 +92,9 @@ class DocumentGenerator:
         self.translates_last_sentence_only = any(
             needs_of(model).last_sentence_only for model in self.models
         )
+        if parallel:
+            for model in self.models:
+                model.decoder.hold_weights()  # else each round would prepare them again
         # fairseq-generate's name for symbols that it does not print.
         self.symbols_to_strip_from_output = {self.rule.language, self.rule.prefix} - {None}
 

@@ -107,7 +107,7 @@ class TranslationDocTask(TranslationTask):
         limits = max_tokens, max_sentences, max_positions
         if options.get("update_epoch_batch_itr") or options.get("disable_iterator_cache"):
             # Batches are made anew in every epoch; the latter is so for sharded data.
-            dataset.seed = options["seed"] + options.get("epoch", 1)
+            dataset.seed = options.get("seed", 1) + options.get("epoch", 1)
         iterator = super().get_batch_iterator(dataset, *limits, *more, **options)
         training = dataset is self.datasets.get(self.cfg.train_subset)
         if self.compiling and training and dataset.packer is None:

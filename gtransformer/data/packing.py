@@ -53,6 +53,7 @@ def capacity_of(
         longest: tokens of the longest sentence.
     """
     real = [batch for batch in batches if len(batch)]
+    kept = np.concatenate(real)  # others are left out of training
     most = max(int(side[batch].sum()) for batch in real for side in sizes)
     longest = _rounded(longest, LENGTH_MULTIPLE)
     return Capacity(
@@ -61,7 +62,10 @@ def capacity_of(
         sentences=max(int(sentences[batch].sum()) for batch in real),
         documents=max(map(len, real)),
         longest_sentence=longest,
-        longest_document=_rounded(max(int(side.max()) for side in sizes), LENGTH_MULTIPLE),
+        # Padding is cut into segments as long as a sentence, which count as documents, too.
+        longest_document=max(
+            longest, _rounded(max(int(side[kept].max()) for side in sizes), LENGTH_MULTIPLE)
+        ),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import astuple
 
 import numpy as np
 import torch
@@ -11,10 +12,11 @@ from fairseq.data import ConcatDataset
 from omegaconf import DictConfig
 from torch import nn
 
-from gtransformer.data.packing import Packer, Symbols, capacity_of
+from gtransformer.data.packing import Capacity, Packer, Symbols, capacity_of
 from gtransformer.errors import UserError
-from gtransformer.models.common.compiled import why_not_compiled
+from gtransformer.models.common.compiled import compiler_fault, why_not_compiled
 from gtransformer.models.common.config import BOTH_MARKS, COMPILE
+from gtransformer.models.common.model import DocumentModel
 from gtransformer.modules import varlen
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.plugin.document_dataset import DocumentPairDataset
@@ -23,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 AUTO, ON, OFF = COMPILE
 FUSED_LOSS = "fused_label_smoothed_cross_entropy"
+LEAST_FULL = 60  # per cent of packed batches that is no padding
 HALF_PRECISION = ("fp16", "bf16", "amp", "memory_efficient_fp16", "memory_efficient_bf16")
 
 
@@ -39,6 +42,7 @@ class Compiling:
 
     def __init__(self, wish: str, model: nn.Module, whole: DictConfig):
         self.wish, self.model = wish, model
+        self.capacity: Capacity | None = None  # of all shards so far, for as few graphs as possible
         on_gpu = torch.cuda.is_available() and not whole.common.cpu
         self.active = wish == ON or (wish == AUTO and on_gpu)
         if self.active:
@@ -73,7 +77,18 @@ class Compiling:
         counts = [np.concatenate([np.diff(one.ranges)[:, 0] for one in side]) for side in parts]
         longest = max(int(one.sentences.lengths.max(initial=1)) for side in parts for one in side)
         capacity = capacity_of(batches, sizes, np.maximum(*counts), longest)
-        logger.info("packed batches for a compiled training: %s", capacity)
+        if self.capacity:
+            capacity = Capacity(*map(max, astuple(self.capacity), astuple(capacity)))
+        self.capacity = capacity
+        tokens = sum(int(side[batch].sum()) for batch in batches for side in sizes)
+        full = 100 * tokens / (2 * len(batches) * capacity.tokens)
+        logger.info("packed batches of a compiled training: %s, %.0f %% full", capacity, full)
+        if self.wish == AUTO and full < LEAST_FULL:
+            self._require(
+                f"its batches would be {full:.0f} % full on average: limit them by --max-tokens, "
+                "not by --batch-size"
+            )
+            return None
         encoder, decoder = self.model.encoder, self.model.decoder
         source, target = (
             Symbols(side.bos, side.padding, drops_bos, side.restarts)
@@ -89,6 +104,10 @@ def _parts(side) -> list:
 
 def _unfit_options(whole: DictConfig, model: nn.Module, on_gpu: bool) -> str | None:
     """Return in words which options a compiled training does not have; None if there is none."""
+    if type(model).forward is not DocumentModel.forward:
+        return "its model computes in a way of its own"
+    if whole.dataset.train_subset in whole.dataset.valid_subset.split(","):
+        return "--valid-subset has the training set, whose batches are packed"
     criterion = whole.criterion
     if criterion._name != FUSED_LOSS or criterion.report_accuracy or criterion.ignore_prefix_size:
         return f"the loss is not that of --criterion {FUSED_LOSS} alone"
@@ -103,9 +122,9 @@ def _unfit_options(whole: DictConfig, model: nn.Module, on_gpu: bool) -> str | N
         return "attention of fixed shapes needs half precision on a GPU (--autocast bfloat16)"
     attentions = [one for one in model.modules() if isinstance(one, MultiheadAttention)]
     queries = torch.zeros(1, 1, attentions[0].dim, dtype=torch.bfloat16, device="cuda")
-    if varlen.is_usable(queries, 0.0):
-        return None
-    return (
-        "variable-length attention needs PyTorch 2.10, a GPU of the Ampere generation, and heads "
-        "whose size is divisible by 8 and at most 256"
-    )
+    if not varlen.is_usable(queries, 0.0):
+        return (
+            "variable-length attention needs PyTorch 2.10, a GPU of the Ampere generation, and "
+            "heads whose size is divisible by 8 and at most 256"
+        )
+    return compiler_fault("cuda")

@@ -86,6 +86,6 @@ def gpu_options(options: Options, batches: int) -> Options:
         limits = {key: options[key] for key in ("max-tokens", "batch-size") if key in options}
         found = {key: int(value) * batches for key, value in limits.items()}
         found["update-freq"] = 1
-    if options.get("fp16") and torch.cuda.is_bf16_supported():
+    if options.get("fp16") and torch.cuda.is_bf16_supported(including_emulation=False):
         found |= {"fp16": None, "autocast": "bfloat16"}
     return found

@@ -66,12 +66,18 @@ def _states(
     side: DocumentEmbedding, segments: Segments, memories: dict[str, PackedMemory]
 ) -> Tensor:
     longest = segments.longest[SENTENCES if side.restarts else DOCUMENTS]
+    # Rounded up, it may be more than a table of learned positions has.
+    longest = min(longest, side.sentence_positions())
     x = side.embed(segments.tokens, segments.position, longest)
     return side.run_layers(x, PackedView(segments, memories, side.causal))
 
 
 @cache
 def _compiled(mode: str | None, backend: str) -> Callable:
+    # Each shard of a corpus may need a larger capacity, and thus a graph of its own.
+    torch._dynamo.config.recompile_limit = 64
+    # Without this, hooks that a layer gets after compilation are ignored silently.
+    torch._dynamo.config.skip_nnmodule_hook_guards = False
     return torch.compile(packed_loss, fullgraph=True, dynamic=False, mode=mode, backend=backend)
 
 
@@ -89,6 +95,16 @@ def compiled_loss(
     return _compiled(mode, backend or BACKEND)(model, batch, smoothing)
 
 
+def compiler_fault(device: str) -> str | None:
+    """Compile and run something small; return the first line of what fails, None if nothing."""
+    x = torch.ones(8, device=device, requires_grad=True)
+    try:
+        torch.compile(lambda x: x.exp().sum(), backend=BACKEND)(x).backward()
+    except Exception as error:  # of a C compiler, Triton, a driver
+        return f"the compiler fails: {error}".splitlines()[0]
+    return None
+
+
 def why_not_compiled(model: nn.Module) -> str | None:
     """Return in words what of a model has no graph of fixed shapes; None if nothing."""
     if type(model.encoder) is not DocumentEncoder or type(model.decoder) is not DocumentDecoder:
@@ -104,6 +120,9 @@ def why_not_compiled(model: nn.Module) -> str | None:
         return "its attention sees neither sentences nor whole documents"
     if any(block.recurrent or block.relative is not None for block in blocks):
         return "it has recurrent units or relative positions"
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    if any(getattr(one, kind) for one in model.modules() for kind in kinds):
+        return "its layers have hooks"
     cfg = model.cfg
     if cfg.attention_dropout > 0:
         return "--attention-dropout: the attention of fixed shapes has none"

@@ -93,7 +93,9 @@ def test_no_query_is_without_keys():
 
 def test_a_target_with_fewer_sentences_keeps_its_place():
     pairs = [(torch.tensor([BOS, 5, EOS, BOS, 6, EOS]), torch.tensor([BOS, 7, EOS]))] * 2
-    capacity = capacity_of([np.arange(2)], [np.array([6, 6]), np.array([3, 3])], np.full(2, 2), 3)
+    sizes = [np.array([6, 6, 900]), np.array([3, 3, 9])]  # the last is left out of training
+    capacity = capacity_of([np.arange(2)], sizes, np.full(3, 2), 65)
+    assert capacity.longest_document == capacity.longest_sentence == 128
     made = packed(pairs, capacity)
     assert made["source"]["bounds"][SENTENCES][:5].tolist() == [0, 3, 6, 9, 12]
     assert made["target"]["bounds"][SENTENCES][:5].tolist() == [0, 3, 3, 6, 6]

@@ -10,7 +10,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 from gtransformer.data.packing import Packer, Symbols, capacity_of
 from gtransformer.models.common import compiled
-from gtransformer.models.common.compiled import compiled_loss, why_not_compiled
+from gtransformer.models.common.compiled import compiled_loss, compiler_fault, why_not_compiled
 from gtransformer.modules.fused_loss import fused_cross_entropy
 from tests.core.search.systems import SYSTEMS
 from tests.support import pad_batch, random_document, random_lengths, tiny_model
@@ -88,8 +88,7 @@ def counter(monkeypatch):
     """Compile without a code generator, and count how often."""
     torch._dynamo.reset()
     counting = CompileCounterWithBackend("aot_eager")
-    made = torch.compile(compiled.packed_loss, fullgraph=True, dynamic=False, backend=counting)
-    monkeypatch.setattr(compiled, "_compiled", lambda mode, backend: made)
+    monkeypatch.setattr(compiled, "BACKEND", counting)
     return counting
 
 
@@ -156,3 +155,22 @@ def test_what_cannot_be_compiled_says_why(dictionary):
         {"decoder_unit": "ssru"},
     ):
         assert why_not_compiled(tiny_model(dictionary, **more))
+    model = tiny_model(dictionary)
+    model.decoder.layers[0].register_forward_hook(print)
+    assert "hooks" in why_not_compiled(model)
+
+
+def test_a_compiler_that_fails(monkeypatch):
+    monkeypatch.setattr(compiled, "BACKEND", "aot_eager")
+    assert compiler_fault("cpu") is None
+    monkeypatch.setattr(compiled, "BACKEND", "no such backend")
+    assert "no such backend" in compiler_fault("cpu")
+
+
+def test_a_hook_that_a_layer_gets_later_is_called(dictionary, counter):
+    model = tiny_model(dictionary, dropout=0.0).train()
+    batch = four_batches(dictionary)[0]
+    packed = packer(model, [batch])(*batch)
+    before = compiled_loss(model, packed, 0.1)[0]
+    model.encoder.layers[0].register_forward_hook(lambda layer, given, made: made * 2)
+    assert compiled_loss(model, packed, 0.1)[0] != before

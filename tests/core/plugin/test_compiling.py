@@ -1,11 +1,13 @@
 """--compile: training by packed batches, and what is refused."""
 
+import numpy as np
 import pytest
 import torch
 
 from gtransformer.data.packing import PACKED
 from gtransformer.errors import UserError
 from gtransformer.models.common import compiled
+from gtransformer.plugin.compiling import Compiling
 from tests.commands import TRAINING, losses, run
 from tests.core.plugin.loaded import LEN48, built, iterator
 
@@ -16,8 +18,7 @@ FUSED = "--criterion=fused_label_smoothed_cross_entropy"
 def quick(monkeypatch):
     """Compile without a code generator."""
     torch._dynamo.reset()
-    made = torch.compile(compiled.packed_loss, fullgraph=True, dynamic=False, backend="aot_eager")
-    monkeypatch.setattr(compiled, "_compiled", lambda mode, backend: made)
+    monkeypatch.setattr(compiled, "BACKEND", "aot_eager")
 
 
 def opened(tmp_path, *options, workers=0, **limits):
@@ -45,6 +46,19 @@ def test_workers_make_the_same_packed_batches(tmp_path):
     assert len(shapes) == 2
 
 
+def test_mostly_padding_is_not_compiled_unasked(tmp_path):
+    """Batches of few instances, whose capacity is rounded up; shards have one capacity."""
+    model, task, cfg = built(LEN48 / "bin", tmp_path, "gtransformer_mini", FUSED, "--cpu")
+    task.load_dataset("train")
+    dataset = task.dataset("train")
+    compiling = Compiling("on", model, cfg)
+    pairs, one = np.arange(8).reshape(4, 2), np.arange(8).reshape(8, 1)
+    larger = compiling.packer(dataset, pairs, None).capacity
+    assert compiling.packer(dataset, one, None).capacity == larger
+    compiling.wish = "auto"
+    assert compiling.packer(dataset, one, None) is None and not compiling.active
+
+
 def test_targets_that_count(tmp_path):
     """The context does not; each current target token counts once an epoch."""
     options = ["--instances=sliding", "--context-sentences=2", "--context-loss=off"]
@@ -69,6 +83,7 @@ def test_an_instance_over_the_budget(tmp_path):
         ["--report-accuracy"],
         ["--update-epoch-batch-itr=True"],
         ["--attention-dropout=0.1"],
+        ["--valid-subset=valid,train"],
         ["--arch=window_transformer_mini"],
     ],
 )

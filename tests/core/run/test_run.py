@@ -79,7 +79,7 @@ LARGE, SMALL = 80e9, 11e9
 def test_the_same_update_as_a_gpu_does_it_best(monkeypatch, memory, bfloat16, given, expected):
     """Two devices' four batches of 1,000 tokens, on one GPU."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: bfloat16)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bfloat16)
     properties = Namespace(total_memory=memory)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
     options = {"max-tokens": 1000, "update-freq": 4, "fp16": True, **given}

@@ -184,8 +184,14 @@ def _look_back(clip, self, max_norm) -> Tensor:
     needs the norm at once.
     """
     norm = clip(self, max_norm)
-    later = norm.is_cuda and isinstance(self.optimizer, FusedAdam)
-    return self.optimizer.norm_before(norm) if later else norm
+    if not norm.is_cuda or not isinstance(self.optimizer, FusedAdam):
+        return norm
+    before = self.optimizer.norm_before(norm)
+    if not before.isfinite():  # fairseq stops
+        logging.getLogger("fairseq.trainer").error(
+            "not finite: the gradients of the update before, or of this one if it is the first"
+        )
+    return before
 
 
 def _log_unread(log, self, *arguments) -> dict:

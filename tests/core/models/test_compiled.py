@@ -29,6 +29,8 @@ OPTIONS = {
     "learned positions": {
         "encoder_learned_pos": True,
         "decoder_learned_pos": True,
+        "max_source_positions": 50,
+        "max_target_positions": 50,
         "encoder_normalize_before": True,
     },
 }

@@ -91,7 +91,7 @@ def test_what_cannot_be_compiled_is_refused_or_trained_as_before(
     tmp_path, more, monkeypatch, caplog
 ):
     """On a GPU that may be compiled for, as far as one can tell without."""
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="gtransformer.plugin")  # export sets this one
     arguments = [LEN48 / "bin", tmp_path, "gtransformer_mini", FUSED, "--compile"]
     with pytest.raises(UserError, match="--compile on"):
         built(*arguments, "on", "--cpu", *more)

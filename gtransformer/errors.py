@@ -15,9 +15,8 @@ from gtransformer.installation import as_typed
 
 # Packages that only an extra brings.
 EXTRAS = {"fairseq": "train", "omegaconf": "train", "transformers": "hf", "tokenizers": "hf"}
-BY_A_PROCESS = re.compile(
-    r"^gtransformer\.errors\.UserError: (.+)", re.MULTILINE
-)  # of several, in its traceback
+# Of one of several processes, in its traceback.
+BY_A_PROCESS = re.compile(r"^gtransformer\.errors\.UserError: (.+)", re.MULTILINE)
 
 
 class UserError(Exception):

@@ -14,9 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
-INSTALLED = (
-    PACKAGE / "configs"
-)  # setup.py copies them here; in a checkout they are next to the package
+# setup.py copies them here; in a checkout they are next to the package.
+INSTALLED = PACKAGE / "configs"
 
 
 def checkout() -> Path | None:

@@ -22,12 +22,8 @@ from gtransformer.preprocess.corpus import read_documents, write_pairs
 from gtransformer.preprocess.plain_text import bare
 from gtransformer.preprocess.suites import read_items
 
-FILMS, SEED, LONGEST, RARE = (
-    80,
-    7,
-    90,
-    4,
-)  # held-out films; characters of a sentence; occurrences of a verb
+# Held-out films; a seed; characters of a sentence; occurrences of a verb.
+FILMS, SEED, LONGEST, RARE = 80, 7, 90, 4
 EACH = {"statement": 110, "question": 200}  # replies by verb
 WHO = "you|he|she|they|we|I|it"
 HOW = r"(?:(?:really|just|ever|even|never|actually|also|always|still|only|at least) )?"
@@ -71,9 +67,8 @@ NO_VERBS = set(
     " something right two guys again please there here then more think say wanna stuff yourself "
     "someone".split()
 )
-PAST_TOO = set(
-    "put let hit cut read set hurt cost bet shut quit come run become".split()
-)  # after 'd and I
+# After 'd and I.
+PAST_TOO = set("put let hit cut read set hurt cost bet shut quit come run become".split())
 NOUNS_TOO = PAST_TOO | set(
     "sit need love care work call help talk kill plan mind matter change answer trust play leave "
     "stop wait cause"

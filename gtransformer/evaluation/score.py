@@ -90,9 +90,8 @@ def comet_scores(command: str, systems: Sequence[Segments], sources: Documents) 
     return [Score(float(score), signature, len(source)) for score in found]
 
 
-HYPOTHESIS = re.compile(
-    r"H-(?P<number>\d+)\t\S+\t(?P<text>.*)"
-)  # of fairseq-generate's standard output
+# A line of fairseq-generate's standard output.
+HYPOTHESIS = re.compile(r"H-(?P<number>\d+)\t\S+\t(?P<text>.*)")
 
 
 @dataclass

@@ -23,7 +23,7 @@ from gtransformer.data.instances import STORED
 from gtransformer.errors import UserError, explain
 from gtransformer.files import atomic_write, read_json
 from gtransformer.models.saved import CONFIG, SYSTEM, read_parameters
-from gtransformer.plugin.config import TranslationDocConfig
+from gtransformer.plugin.config import FUSED_LOSS, TranslationDocConfig
 from gtransformer.search.strategies import AUTO, FULL
 
 LAST = "checkpoint_last.pt"
@@ -74,7 +74,7 @@ def checkpoint_of(directory: Path) -> dict[str, Any]:
     settings = read_json(directory / "manifest.json")["settings"]
     whole = OmegaConf.to_container(OmegaConf.structured(FairseqConfig()))
     # With other criteria, entries of the dictionary without a word are infinite.
-    whole["criterion"] = {"_name": "fused_label_smoothed_cross_entropy"}
+    whole["criterion"] = {"_name": FUSED_LOSS}
     whole["model"] = {"_name": options.pop(SYSTEM), **options}
     task = asdict(TranslationDocConfig()) | {"_name": "translation_doc"}
     task |= {name: settings[name] for name in ("source_lang", "target_lang")}

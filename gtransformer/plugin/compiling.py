@@ -19,12 +19,12 @@ from gtransformer.models.common.config import BOTH_MARKS, COMPILE
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.modules import varlen
 from gtransformer.modules.attention import MultiheadAttention
+from gtransformer.plugin.config import FUSED_LOSS
 from gtransformer.plugin.document_dataset import DocumentPairDataset
 
 logger = logging.getLogger(__name__)
 
 AUTO, ON, OFF = COMPILE
-FUSED_LOSS = "fused_label_smoothed_cross_entropy"
 LEAST_FULL = 60  # per cent of packed batches that is no padding
 HALF_PRECISION = ("fp16", "bf16", "amp", "memory_efficient_fp16", "memory_efficient_bf16")
 

@@ -16,6 +16,7 @@ from gtransformer.models.gtransformer.model import DOC_MODES
 from gtransformer.search.strategies import AUTO, FULL, SENTENCE_RULES, STRATEGIES, STRATEGY_KINDS
 
 DECODER_STARTS = ("bos",)
+FUSED_LOSS = "fused_label_smoothed_cross_entropy"  # the criterion of this package
 
 
 def _each(table: Mapping[str, Any]) -> str:

@@ -17,17 +17,13 @@ from torch import Tensor
 from gtransformer.data.batch_fields import ROWS
 from gtransformer.data.packing import PACKED
 from gtransformer.modules.fused_loss import fused_cross_entropy
+from gtransformer.plugin.config import FUSED_LOSS
 
 # In validation logs: without forced symbols, and the number of these tokens.
-WORD_NLL, WORDS = (
-    "word_nll",
-    "words",
-)
+WORD_NLL, WORDS = "word_nll", "words"
 
 
-@register_criterion(
-    "fused_label_smoothed_cross_entropy", dataclass=LabelSmoothedCrossEntropyCriterionConfig
-)
+@register_criterion(FUSED_LOSS, dataclass=LabelSmoothedCrossEntropyCriterionConfig)
 class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     """The loss, options and logs of ``label_smoothed_cross_entropy``, computed only on tokens that
     count.

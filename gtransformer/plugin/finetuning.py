@@ -1,7 +1,8 @@
-"""Fine-tuning: two learning rates, and does the pretrained model fit (section 5.1, appendix C.1).
+"""Fine-tuning: two learning rates (Bao et al. 2021, section 5.1 and appendix C.1), whether the
+pretrained model fits, and which parameters stay as they are.
 
-And what is not trained: in the second of two steps (Zhang et al. 2018, section 2.4), or of a
-G-Transformer that starts as its sentence model is.
+Some stay in the second of two steps (Zhang et al. 2018, section 2.4), and in a G-Transformer that
+starts as its sentence model is.
 """
 
 from __future__ import annotations

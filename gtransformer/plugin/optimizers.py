@@ -30,9 +30,8 @@ FRESH, PRETRAINED = "fresh", "pretrained"
 OWN = ("betas", "eps", "weight_decay", "lr_scale")
 
 
-@register_optimizer(
-    FUSED, dataclass=FairseqAdamConfig
-)  # the same configuration, so that it can replace "adam"
+# The same configuration, so that it can replace "adam".
+@register_optimizer(FUSED, dataclass=FairseqAdamConfig)
 class FusedAdam(FairseqAdam):
     """fairseq's Adam by ``FusedAdamW``.
 
@@ -118,9 +117,8 @@ def mark_parameter(
     parameter.optim_overrides = {"optimizer": overrides}
 
 
-@register_optimizer(
-    TWO_RATES, dataclass=FairseqAdamConfig
-)  # the same configuration, so that it can replace "adam"
+# The same configuration, so that it can replace "adam".
+@register_optimizer(TWO_RATES, dataclass=FairseqAdamConfig)
 class AdamTwoRates(FusedAdam):
     """fairseq's Adam over the groups of ``mark_parameter``; the reported rate is the scheduler's,
     for new parameters.

@@ -19,10 +19,10 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.config import BOTH_MARKS, END_MARK, OFF, SENTENCE
 from gtransformer.models.common.pretrained import is_transformers
 from gtransformer.plugin.checkpoints import read_state, settings_of
+from gtransformer.plugin.config import FUSED_LOSS
 from gtransformer.plugin.finetuning import check_words
 from gtransformer.plugin.options import check_languages
 
-FUSED = "fused_label_smoothed_cross_entropy"
 SIDES = ("encoder", "decoder")
 # What a sentence model is; dropout and how it is computed are the training's own.
 OF_ITS_SIDES = """
@@ -122,10 +122,10 @@ def take_structure(
 def check_criterion(criterion: DictConfig) -> None:
     """Raise UserError for a loss that is infinite where some words can never be predicted."""
     all_logits = criterion.get("report_accuracy") or criterion.get("ignore_prefix_size")
-    if criterion._name != "cross_entropy" and (criterion._name != FUSED or all_logits):
+    if criterion._name != "cross_entropy" and (criterion._name != FUSED_LOSS or all_logits):
         raise UserError(
             f"--sentence-model: some symbols can never be predicted, so --criterion "
-            f"{criterion._name} would be infinite; give {FUSED} without --report-accuracy and "
+            f"{criterion._name} would be infinite; give {FUSED_LOSS} without --report-accuracy and "
             "--ignore-prefix-size"
         )
 

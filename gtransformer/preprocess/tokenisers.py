@@ -241,9 +241,8 @@ def apply_bpe(bpe: BPE, lines: Sequence[str]) -> list[str]:
     return [" ".join(bpe.segment_tokens(line.split())) for line in lines]
 
 
-_LIKE_BPE = re.compile(
-    r"@@+(?!\S)"
-)  # a token that ends like a BPE subword would be joined with the next word
+# A token that ends like a BPE subword would be joined with the next word.
+_LIKE_BPE = re.compile(r"@@+(?!\S)")
 
 
 class Moses:

@@ -31,8 +31,7 @@ def run_stage(
             another setting.
         again: run it even if it was run before, or with other settings.
 
-    Raises UserError if it was run or begun with other settings, or
-    fails.
+    Raises UserError if it was run or begun with other settings, or fails.
     """
     record, log = directory / f"{name}.json", directory / f"{name}.log"
     # A model that was trained again is another one under the same name.

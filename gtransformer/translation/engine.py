@@ -43,11 +43,9 @@ def model_options(precision: str) -> dict[str, str]:
     and log probabilities stay in float32. For float16 the whole model is converted, for int8 its
     linear layers are (``kernels.quantise``), so that autocast is off.
     """
-    return (
-        {}
-        if precision == "auto"
-        else {"autocast": "bfloat16" if precision == "bfloat16" else "none"}
-    )
+    if precision == "auto":
+        return {}
+    return {"autocast": "bfloat16" if precision == "bfloat16" else "none"}
 
 
 Instance = Sequence[Sequence[str]]

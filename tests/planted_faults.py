@@ -1,6 +1,6 @@
 """Plant faults in the package, one at a time, and see whether tests find them.
 
-    python tests/planted_faults.py               # all, two at a time: about ten minutes
+    python tests/planted_faults.py               # all, two at a time
     python tests/planted_faults.py gate cache    # those whose names have one of these words
     python tests/planted_faults.py --jobs 1
 

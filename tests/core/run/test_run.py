@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -186,9 +187,14 @@ def test_an_interruption_ends_the_program(tmp_path):
         os.kill(os.getpid(), 2)
 
     thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        stage.run_logged([sys.executable, "-c", code], log)
+    # A shell lets programs in the background, and so these tests, ignore the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            stage.run_logged([sys.executable, "-c", code], log)
+    finally:
+        signal.signal(signal.SIGINT, before)
     thread.join()
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)

@@ -184,10 +184,10 @@ FAULTS = {
         "models/test_sentence_start.py -k 'joined or separate'",
     ),
     "instances in the order in which they are stored": (
-        "plugin/sentences.py",
+        "data/sentences.py",
         "np.lexsort((self.position, self.document))",
         "np.arange(len(self.document))",
-        "plugin/test_sentences.py",
+        "data/test_sentences.py",
     ),
     "instances that hold exactly the limit": (
         "data/instances.py",

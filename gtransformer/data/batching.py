@@ -34,13 +34,12 @@ def fill_batches(
 
     An instance longer than ``max_tokens`` is a batch of its own.
     """
-    most = math.inf if max_tokens is None else max_tokens
-    most_instances = max_instances if max_instances is not None and max_instances > 0 else math.inf
+    most, most_instances = max_tokens or math.inf, max_instances or math.inf
     ends = set() if documents is None else set((np.flatnonzero(np.diff(documents)) + 1).tolist())
     starts, filled = [0], 0
     for position, size in enumerate(np.asarray(tokens).tolist()):
         count = position - starts[-1]
-        full = filled + size > most or count + 1 > most_instances
+        full = filled + size > most or count == most_instances
         if count and (full or position in ends):
             starts.append(position)
             filled = 0

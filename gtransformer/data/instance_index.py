@@ -33,53 +33,20 @@ class InstanceIndex:
     dropped: list[tuple[int, int]] = field(default_factory=list)
 
     def save(self, path: str | Path) -> None:
-        """Write as JSON, atomically, one instance a line."""
-        value = {"version": 1, **vars(self)}
-        if not self.dropped:
-            del value["dropped"]
+        """Write as JSON, atomically."""
         with atomic_write(path) as stream:
-            stream.write(_dumps(value))
+            json.dump(vars(self), stream)
 
     @classmethod
     def load(cls, path: str | Path) -> InstanceIndex:
         """Read an instance index. Raises UserError if the file is missing or none."""
         value = read_json(path)
         try:
-            value.pop("version", None)
-            value["instances"] = [(int(d), int(f), int(n)) for d, f, n in value["instances"]]
-            value["dropped"] = [(int(d), int(s)) for d, s in value.get("dropped", [])]
+            value["instances"] = list(map(tuple, value["instances"]))
+            value["dropped"] = list(map(tuple, value["dropped"]))
             return cls(**value)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise UserError(
-                f"{path}, line 1: not an instance index; prepare the corpus again"
-            ) from None
-
-    def check_counts(self, counts: Sequence[int], path: str | Path | None) -> None:
-        """Raise UserError, naming the file ``path``, unless the data's instances have these
-        ``counts`` of sentences.
-        """
-        if len(self.instances) != len(counts):
-            raise UserError(
-                f"{path}: describes {len(self.instances)} instances, the data has {len(counts)}; "
-                "prepare the corpus again"
-            )
-        for number, ((*_, expected), found) in enumerate(zip(self.instances, counts, strict=True)):
-            if expected != found:
-                raise UserError(
-                    f"{path}: instance {number} has {expected} sentences, in the data it has "
-                    f"{found}; prepare the corpus again"
-                )
-
-
-def _dumps(value: dict) -> str:
-    lines = []
-    for key, item in value.items():
-        if key in ("instances", "dropped"):
-            rows = ",\n  ".join(json.dumps(list(row)) for row in item)
-            lines.append(f' "{key}": [\n  {rows}\n ]' if item else f' "{key}": []')
-        else:
-            lines.append(f' "{key}": {json.dumps(item)}')
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+        except (KeyError, TypeError, AttributeError):
+            raise UserError(f"{path}: not an instance index; prepare the corpus again") from None
 
 
 def join(

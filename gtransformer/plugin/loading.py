@@ -13,20 +13,21 @@ import torch
 from fairseq import utils
 from fairseq.data import ConcatDataset, MMapIndexedDataset
 
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import KINDS, STORED, Instances, build_instances
-from gtransformer.data.sides import Sides, never_text
-from gtransformer.data.word_dropout import WordDropout
-from gtransformer.errors import UserError
-from gtransformer.plugin.document_dataset import DocumentPairDataset
-from gtransformer.plugin.options import Options
-from gtransformer.plugin.sentences import (
+from gtransformer.data.sentences import (
     RunDataset,
     Sentences,
     SideSentences,
     sentence_spans,
     tokens_between,
 )
+from gtransformer.data.sides import Sides, never_text
+from gtransformer.data.word_dropout import WordDropout
+from gtransformer.errors import UserError
+from gtransformer.plugin.document_dataset import DocumentPairDataset
+from gtransformer.plugin.options import Options
 
 logger = logging.getLogger(__name__)
 
@@ -131,13 +132,9 @@ def read_binaries(path: str, split: str, sides: Sides, combine: bool = False) ->
         prefix = binarised_prefix(path, f"{split}{len(found) or ''}", *sides.pair)
         if prefix is None:
             break
-        stored: list[SideSentences | None] = []
-        for lang, vocabulary in zip(sides.pair, (sides.source, sides.target), strict=True):
-            name = f"{prefix}{lang}"
-            stored.append(None)
-            if os.path.exists(f"{name}.idx"):
-                stored[-1] = SideSentences(MMapIndexedDataset(name), vocabulary, f"{name}.bin")
-        found.append(Binaries(prefix, *stored, read_index(prefix, stored[0])))
+        source = read_side(f"{prefix}{sides.pair[0]}", sides.source)
+        target = read_side(f"{prefix}{sides.pair[1]}", sides.target)
+        found.append(Binaries(prefix, source, target, read_index(prefix, source)))
         check_sides(found[-1], sides)
     if not found:
         names = "-".join(sides.pair)
@@ -157,13 +154,26 @@ def binarised_prefix(path: str, split: str, source: str, target: str) -> str | N
     return None
 
 
+def read_side(name: str, vocabulary: Vocabulary) -> SideSentences | None:
+    """Read the binaries of one side, ``name`` without suffix; None if there are none."""
+    if not os.path.exists(f"{name}.idx"):
+        return None
+    index = MMapIndexedDataset.Index(f"{name}.idx")
+    stored = np.zeros(0, dtype=np.int64)  # an empty file cannot be mapped
+    if len(index):
+        # Not fairseq's map, which ends with its object.
+        stored = np.asarray(np.memmap(f"{name}.bin", dtype=index.dtype, mode="r"))
+    return SideSentences(stored, index.sizes.copy(), vocabulary, f"{name}.bin")
+
+
 def read_index(prefix: str, source: SideSentences) -> InstanceIndex | None:
     """Read the instance index of binaries; None if there is none. Raise UserError for another's."""
     path = Path(f"{prefix}instances.json")
     if not path.is_file():
         return None
     index = InstanceIndex.load(path)
-    index.check_counts(source.counts.tolist(), path)
+    if source.counts.tolist() != [count for *_, count in index.instances]:
+        raise UserError(f"{path}: describes other instances than the data; prepare it again")
     return index
 
 

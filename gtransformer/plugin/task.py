@@ -6,6 +6,8 @@ import json
 import logging
 from argparse import Namespace
 
+import numpy as np
+import torch
 from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import infer_language_pair
@@ -18,6 +20,7 @@ import gtransformer.plugin.models
 import gtransformer.plugin.optimizers  # noqa: F401
 from gtransformer.data.batch_fields import counted
 from gtransformer.data.instances import STORED
+from gtransformer.data.sentences import RunDataset, SideSentences
 from gtransformer.data.sides import Sides
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of, prefix_of
@@ -32,7 +35,6 @@ from gtransformer.plugin.loading import load_split
 from gtransformer.plugin.options import Options, check_languages
 from gtransformer.plugin.scores import DocumentDictionary, DocumentScorer, score_documents
 from gtransformer.plugin.sentence_start import start_from_sentence_model
-from gtransformer.plugin.sentences import RunDataset, SideSentences
 from gtransformer.plugin.validation import sentence_bleu
 from gtransformer.search.sequential import SecondPass, SequentialGenerator
 
@@ -151,7 +153,8 @@ class TranslationDocTask(TranslationTask):
                 f"--instances {self.cfg.instances}: each line is translated as one instance; give "
                 "--instances stored, and write the sentences of an instance on one line"
             )
-        side = SideSentences(src_tokens, self.src_dict, "the input")
+        stored = torch.cat(src_tokens).numpy()
+        side = SideSentences(stored, np.array(src_lengths), self.src_dict, "the input")
         source = RunDataset(side, side.stored_ranges())
         return DocumentPairDataset(source, None, self.src_dict, self.tgt_dict, self.language)
 

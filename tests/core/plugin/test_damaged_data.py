@@ -25,8 +25,5 @@ def test_an_instance_index_with_other_counts(corpus):
     value = json.loads(path.read_text())
     value["instances"][1][2] += 1
     path.write_text(json.dumps(value))
-    with pytest.raises(
-        UserError,
-        match=rf"instances.json: instance 1 has {counts[1] + 1} sentences, in the data it has",
-    ):
+    with pytest.raises(UserError, match="instances.json: describes other instances"):
         load("test", folder)

@@ -8,9 +8,9 @@ import torch
 from fairseq.data import FairseqDataset
 
 from gtransformer.data.batch_fields import counted
+from gtransformer.data.sentences import RunDataset, SideSentences
 from gtransformer.data.word_dropout import WordDropout
 from gtransformer.plugin.document_dataset import DocumentPairDataset
-from gtransformer.plugin.sentences import RunDataset, SideSentences
 from tests.support import random_document
 
 S, P, E, A, B, L, M = 0, 1, 2, 4, 5, 17, 18
@@ -18,7 +18,8 @@ S, P, E, A, B, L, M = 0, 1, 2, 4, 5, 17, 18
 
 def instances(lists, dictionary):
     """A data set of lists of token indices."""
-    side = SideSentences([torch.tensor(tokens) for tokens in lists], dictionary, "x")
+    sizes = np.array([*map(len, lists)])
+    side = SideSentences(np.array(sum(lists, []), dtype=int), sizes, dictionary, "x")
     return RunDataset(side, side.stored_ranges())
 
 

@@ -2,13 +2,14 @@
 missing.
 """
 
+import numpy as np
 import pytest
 import torch
 
+from gtransformer.data.sentences import RunDataset, SideSentences
 from gtransformer.errors import UserError
 from gtransformer.plugin.document_dataset import DocumentPairDataset
 from gtransformer.plugin.loading import word_dropout
-from gtransformer.plugin.sentences import RunDataset, SideSentences
 from gtransformer.plugin.task import TranslationDocTask
 from tests.core.plugin.loaded import setup
 from tests.support import task_config, tiny_dictionary
@@ -69,7 +70,8 @@ def test_dictionaries_of_their_own(dictionary):
         words = [one.index(f"w{number}") for number in range(9)]
         sides.append(torch.tensor([one.bos(), *words, one.unk(), one.eos()]))
     stored = (
-        SideSentences([side], one, "x") for one, side in zip((source, target), sides, strict=True)
+        SideSentences(side.numpy(), np.array([len(side)]), one, "x")
+        for one, side in zip((source, target), sides, strict=True)
     )
     dataset = DocumentPairDataset(
         *(RunDataset(side, side.stored_ranges()) for side in stored), source, target, task.language,

@@ -11,7 +11,6 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from fairseq.data import FairseqDataset, MMapIndexedDataset
 from torch import Tensor
 
 from gtransformer.data.dictionaries import Vocabulary
@@ -27,22 +26,22 @@ class SideSentences:
     last sentence of an instance already does: the second one is dropped.
 
     Args:
-        lines: binaries, or lists of (length,) int64 tensors, one instance each.
+        stored: (tokens,) integers, the tokens of all instances end to end.
+        sizes: (instances,) integers, the tokens of each.
         dictionary: of the side.
         name: of the file, for messages.
 
     Attributes:
         counts: (instances,) int64, the sentences of each stored instance.
         begin, lengths: (sentences,) int64, first token among all stored ones, and tokens with
-        ``<s>`` and ``</s>``.
+            ``<s>`` and ``</s>``.
 
     Raises UserError for tokens that are not in the dictionary, and for an instance that does not
     begin with ``<s>``.
     """
 
-    def __init__(self, lines: MMapIndexedDataset | list[Tensor], dictionary: Vocabulary, name: str):
-        self.lines = lines
-        stored = self._stored()
+    def __init__(self, stored: np.ndarray, sizes: np.ndarray, dictionary: Vocabulary, name: str):
+        self.stored = stored
         largest = stored.max(initial=0)
         if largest >= len(dictionary):
             raise UserError(
@@ -50,36 +49,24 @@ class SideSentences:
                 f"{len(dictionary) - 1}: it was made with another dictionary; prepare the corpus "
                 "again"
             )
-        sizes = lines.sizes if isinstance(lines, MMapIndexedDataset) else list(map(len, lines))
+        bos, eos = dictionary.bos(), dictionary.eos()
         ends = np.cumsum(sizes, dtype=np.int64)
         starts = ends - sizes
-        opened = np.zeros(len(ends), dtype=bool)
-        opened[ends > starts] = stored[starts[ends > starts]] == dictionary.bos()
+        self.begin = np.flatnonzero(stored == bos)
+        # An empty instance starts where the next one does.
+        opened = np.isin(starts, self.begin) & (starts < ends)
         if not opened.all():
             raise UserError(
                 f"{name}: instance {np.argmin(opened)} does not begin with <s>: write every "
                 "sentence as '<s> words </s>' (gtransformer prepare does)"
             )
-        self.begin = np.flatnonzero(stored == dictionary.bos())
         instance = np.searchsorted(starts, self.begin, side="right") - 1
         self.counts = np.bincount(instance, minlength=len(ends))
-        eos = dictionary.eos()
-        twice = (stored[ends - 1] == eos) & (stored[ends - 2] == eos) if len(ends) else 0
-        following = np.append(self.begin[1:], 0)
-        last = np.append(instance[1:] != instance[:-1], True)[: len(instance)]
-        self.lengths = (
-            np.where(last, (ends - twice)[instance], following[: len(instance)]) - self.begin
-        )
-
-    def _stored(self) -> np.ndarray:
-        """Return all tokens as they are stored, end to end; memory-mapped binaries are not
-        copied.
-        """
-        if not isinstance(self.lines, MMapIndexedDataset):
-            return torch.cat(self.lines).numpy()
-        if not len(self.lines):
-            return np.zeros(0, dtype=np.int64)
-        return np.frombuffer(self.lines._bin_buffer, self.lines._index.dtype)
+        # A sentence ends where the next one begins, the last one of an instance before a second
+        # </s>.
+        self.lengths = np.diff(self.begin, append=len(stored))
+        ended_twice = (stored[ends - 1] == eos) & (stored[ends - 2] == eos)
+        self.lengths[np.cumsum(self.counts) - 1] -= ended_twice
 
     def stored_ranges(self) -> np.ndarray:
         """Return (instances, 2) int64, [first, last) sentences of each stored instance."""
@@ -92,11 +79,8 @@ class SideSentences:
 
     def tokens(self, first: int, last: int) -> Tensor:
         """Return (tokens,) int64 of the sentences ``first`` to ``last - 1``, at least one."""
-        stored = self._stored()
-        places = zip(
-            self.begin[first:last].tolist(), self.lengths[first:last].tolist(), strict=True
-        )
-        pieces = [stored[begin : begin + length] for begin, length in places]
+        places = zip(self.begin[first:last], self.lengths[first:last], strict=True)
+        pieces = [self.stored[begin : begin + length] for begin, length in places]
         return torch.from_numpy(np.concatenate(pieces, dtype=np.int64))
 
 
@@ -126,7 +110,7 @@ class Sentences:
     ):
         self.source, self.target, counts = source, target, source.counts
         others = counts if target is None else target.counts
-        for number in np.flatnonzero(counts != others)[:1].tolist():
+        for number in np.flatnonzero(counts != others)[:1]:
             raise UserError(
                 f"{name}*: instance {number} has {counts[number]} source but {others[number]} "
                 "target sentences, so its sentences cannot be regrouped; leave --instances as "
@@ -143,12 +127,11 @@ class Sentences:
         self.document, self.position = self.document[order], self.position[order]
         for side in filter(None, (source, target)):
             side.reorder(order)
-        for one in np.flatnonzero((np.diff(self.document) == 0) & (np.diff(self.position) == 0))[
-            :1
-        ].tolist():
+        repeated = (np.diff(self.document) == 0) & (np.diff(self.position) == 0)
+        for number in np.flatnonzero(repeated)[:1]:
             raise UserError(
-                f"{name}instances.json: has sentence {self.position[one]} of document "
-                f"{self.document[one]} twice; prepare the corpus again"
+                f"{name}instances.json: has sentence {self.position[number]} of document "
+                f"{self.document[number]} twice; prepare the corpus again"
             )
 
     def __len__(self) -> int:
@@ -163,7 +146,7 @@ class Sentences:
         return list(pairwise(cuts)) if len(self) else []
 
 
-class RunDataset(FairseqDataset):
+class RunDataset:
     """Runs of sentences of one side.
 
     Args:

@@ -11,14 +11,15 @@ from fairseq.data import indexed_dataset
 from gtransformer.data.dictionaries import RESERVED, Vocabulary
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import InstanceScheme, build_instances
-from gtransformer.errors import UserError
-from gtransformer.plugin.sentences import (
+from gtransformer.data.sentences import (
     RunDataset,
     Sentences,
     SideSentences,
     sentence_spans,
     tokens_between,
 )
+from gtransformer.errors import UserError
+from gtransformer.plugin.loading import read_side
 
 S, E, A, B, C = 0, 2, 4, 5, 6
 DOCUMENTS = [[[A], [B, C], []], [[C, C, C], [A, B]]]  # sentences of words
@@ -39,14 +40,14 @@ def side(stored, folder=None, words=70_000):
     dictionary = Vocabulary(map(str, range(words - len(RESERVED))))
     if folder is None:
         return SideSentences(
-            [torch.tensor(line, dtype=torch.int64) for line in stored], dictionary, "x"
+            np.array(sum(stored, []), dtype=int), np.array([*map(len, stored)]), dictionary, "x"
         )
     prefix = Path(folder) / "side"
     builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=70_000)
     for line in stored:
         builder.add_item(torch.tensor(line, dtype=torch.int32))
     builder.finalize(f"{prefix}.idx")
-    return SideSentences(indexed_dataset.MMapIndexedDataset(str(prefix)), dictionary, "x")
+    return read_side(str(prefix), dictionary)
 
 
 def instance_index(spans=PLACES, documents=2, dropped=()):
@@ -140,11 +141,11 @@ def test_files_that_do_not_belong_together(source, target, given, message):
 
 def test_open_beginnings_and_foreign_words(tmp_path):
     for line in ([A], [B, A, E, E], []):
-        with pytest.raises(UserError, match="x: instance 1 does not begin with <s>"):
+        with pytest.raises(UserError, match="instance 1 does not begin with <s>"):
             side([[S, A, E], line, [S]], tmp_path)
     assert len(side([[S, B, E]], words=B + 1).lengths) == 1
     with pytest.raises(
-        UserError, match=f"x: holds the word number {B}, but the dictionary ends at {B - 1}"
+        UserError, match=f"holds the word number {B}, but the dictionary ends at {B - 1}"
     ):
         side([[S, B, E]], words=B)
 

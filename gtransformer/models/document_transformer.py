@@ -22,7 +22,7 @@ from gtransformer.modules.ragged import Memory, Ragged
 
 ENCODER, DECODER, BOTH_SIDES = SIDES = ("encoder", "decoder", "both")
 GATE, RESIDUAL = JOINS = ("gate", "residual")
-NOTHING, ITSELF = FIRST = ("nothing", "itself")
+CONTEXT = "context"  # the name of the memory that context attention reads
 
 
 @dataclass
@@ -37,21 +37,12 @@ class DocumentTransformerConfig(DocumentModelConfig):
         "(Table 9)",
         JOINS,
     )
-    context_of_first: str = option(
-        NOTHING,
-        "context of a first sentence. nothing: a single </s>; itself: its own words, so that "
-        "single sentences also train context attention",
-        FIRST,
-    )
     freeze_sentence_parameters: bool = option(
         False,
         "step 2 of two: train only the context encoder, context attention, gates and the norms "
         "after them; all else keeps the values of the checkpoint of --finetune-from-model, with "
         "dropout still on",
     )
-
-
-CONTEXT = "context"  # the memory's name
 
 
 class DocumentTransformerEncoder(DocumentEncoder):
@@ -83,16 +74,14 @@ class DocumentTransformerEncoder(DocumentEncoder):
         """Encode as ``DocumentEncoder.forward`` does, the last sentence; its ``memory`` has the
         context as extra memory.
         """
-        current, context, tags = split_context(
-            src_tokens, self.bos, self.eos, self.padding, self.cfg.context_of_first == ITSELF
-        )
+        current, context, tags = split_context(src_tokens, self.bos, self.eos, self.padding)
         with self.autocast():
             # Encoded first, because layers of the encoder attend to it, too.
             extra_memories = {CONTEXT: self._encode_context(context, tags)}
-            found = self.encode(current, extra_memories)
+            encoder_out = self.encode(current, extra_memories)
         if self.cfg.context_in != ENCODER:
-            found["memory"][0].extra_memories = extra_memories
-        return found
+            encoder_out["memory"][0].extra_memories = extra_memories
+        return encoder_out
 
     def _encode_context(self, tokens: Tensor, tags: Tensor) -> Memory:
         layout = Ragged(tokens.ne(self.padding), tags)
@@ -102,13 +91,12 @@ class DocumentTransformerEncoder(DocumentEncoder):
 
 
 def split_context(
-    tokens: Tensor, bos: int, eos: int, padding: int, itself: bool
+    tokens: Tensor, bos: int, eos: int, padding: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Split each row into its last sentence and its context.
 
     Args:
         tokens: (batch, length) int64, ``<s> a b </s> <s> c </s>``, padded on either side.
-        itself: a single sentence is its own context.
 
     Returns:
         current (batch, longest), context and its tags (batch, longest), int64, padded on the right.
@@ -116,10 +104,7 @@ def split_context(
     """
     tags, last = group_tags(tokens, bos, padding), last_sentences(tokens, bos, padding)
     before = tags.amax(dim=1, keepdim=True) - 1
-    # A first sentence has no context. Its own words instead let sentence pairs train the context
-    # parameters.
-    chosen = ~last if not itself else ~last | before.eq(0)
-    words = chosen & tokens.ne(bos) & tokens.ne(eos) & tokens.ne(padding)
+    words = ~last & tokens.ne(bos) & tokens.ne(eos) & tokens.ne(padding)
     # The </s> at the end is there even without context, so that there is a key to attend to.
     words = torch.cat([words, torch.ones_like(before, dtype=torch.bool)], dim=1)
     context = torch.cat([tokens, torch.full_like(before, eos)], dim=1)

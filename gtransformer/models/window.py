@@ -47,7 +47,6 @@ class AlignedWindow(Scope):
     """
 
     name = "window"
-    pairs_sentences, aligns = False, True
     width: int
     whole: str
     decoding: str

@@ -157,7 +157,7 @@ class Options:
         """Return whether a model needs as many target as source sentences in every instance."""
         needs = needs_of(model)
         scopes = model.decoder.scopes("source") if hasattr(model.decoder, "scopes") else ()
-        aligned = any(scope.pairs_sentences or scope.aligns for scope in scopes)
+        aligned = any(scope.pairs_sentences for scope in scopes)
         return aligned or needs.numbers or needs.batch or self.rule == ON
 
     def keeps_sentences(self, model: nn.Module) -> bool:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gtransformer.data.batch_fields import FIRST_SENTENCE, first_sentences
 from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.models.batch_readers.step import BatchKeys
-from gtransformer.models.common.config import ON, SWITCH, DocumentModelConfig, option
+from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.encoder import DocumentEncoder
@@ -42,11 +42,6 @@ class BatchAttentionConfig(DocumentModelConfig):
     """A Transformer over pseudo-documents that reads the batch before its first layers."""
 
     batch_attention_in: str = option(BOTH_SIDES, f"{WHERE} (Table 3)", SIDES)
-    sentence_numbers: str = option(
-        ON,
-        "on: each sentence begins with its number in the document instead of <s>",
-        SWITCH,
-    )
 
 
 @dataclass
@@ -80,13 +75,13 @@ class FlatBatchAttention(nn.Module):
 
     Args:
         cfg: the model's configuration.
-        side: "encoder" or "decoder", whose sizes it has.
+        attention: as wide as the layers of its side.
     """
 
-    def __init__(self, cfg, side: str):
+    def __init__(self, cfg: DocFlatConfig, attention: MultiheadAttention):
         super().__init__()
-        self.attention = attention_of(cfg, side)
-        channels = self.attention.out_proj.out_features
+        self.attention = attention
+        channels = attention.out_proj.out_features
         self.gate = None if cfg.context_gate == IDENTITY else Linear(channels, channels)
         self.threshold = cfg.gate_threshold if cfg.context_gate == DISCRETE else None
 
@@ -100,23 +95,28 @@ class FlatBatchAttention(nn.Module):
         """
         if layout.batch_keys is not None:  # a step of decoding
             return self.merged(x, self.attention(x, x, layout.batch_keys))
-        chosen = current_tokens(layout)
+        tokens = current_tokens(layout)
         # All current sentences become one document, in the order of the batch, so that the usual
         # engine computes attention across instances.
-        flat = Ragged.of_tags(layout.doc[None, chosen], layout.device)
-        index = on_device(chosen, layout.device)
-        own = x.index_select(0, index)
-        found = self.attention(own, own, engine(by_document(flat, flat, causal)))
-        return x.index_copy(0, index, self.merged(own, found).to(x.dtype))
+        flat = Ragged.of_tags(layout.doc[None, tokens], layout.device)
+        index = on_device(tokens, layout.device)
+        h = x.index_select(0, index)
+        context = self.attention(h, h, engine(by_document(flat, flat, causal)))
+        return x.index_copy(0, index, self.merged(h, context).to(x.dtype))
 
-    def merged(self, own: Tensor, found: Tensor) -> Tensor:
-        """Return Eq. 8 and 9, or the sum: H and FBA(H), (n, channels) -> (n, channels)."""
+    def merged(self, h: Tensor, context: Tensor) -> Tensor:
+        """Combine h = H and context = FBA(H), (n, channels) each -> (n, channels).
+
+        g = sigmoid(W FBA(H) + b), result (1 - g) H + g FBA(H) (Eq. 8 and 9); without a gate
+        H + FBA(H).
+        """
         if self.gate is None:
-            return own + found
-        g = torch.sigmoid(self.gate(found))
-        if self.threshold is not None:  # the gradient goes straight through the step (our choice)
+            return h + context
+        g = torch.sigmoid(self.gate(context))
+        if self.threshold is not None:
+            # 0 or 1. A step has no gradient, so that of the sigmoid takes its place (our choice).
             g = g.ge(self.threshold).to(g.dtype) + (g - g.detach())
-        return (1 - g) * own + g * found
+        return (1 - g) * h + g * context
 
 
 class AttentionBetweenInstances(nn.Module):
@@ -126,9 +126,9 @@ class AttentionBetweenInstances(nn.Module):
     Arguments are those of ``FlatBatchAttention``.
     """
 
-    def __init__(self, cfg, side: str):
+    def __init__(self, cfg: AbdConfig, attention: MultiheadAttention):
         super().__init__()
-        self.attention = attention_of(cfg, side)
+        self.attention = attention
 
     def forward(
         self, x: Tensor, layout: Ragged, engine: Callable[[Reach], Pattern], causal: bool
@@ -142,14 +142,8 @@ class AttentionBetweenInstances(nn.Module):
         # has instances.
         means = mean_by_document(x, layout)
         flat = Ragged.of_tags(np.arange(layout.batch)[None], layout.device)
-        found = self.attention(means, means, engine(by_document(flat, flat)))
-        return x + found.to(x.dtype).index_select(0, on_device(layout.doc, layout.device))
-
-
-def attention_of(cfg, side: str) -> MultiheadAttention:
-    """Return self-attention of the width of a side's layers."""
-    channels, heads = getattr(cfg, f"{side}_embed_dim"), getattr(cfg, f"{side}_attention_heads")
-    return MultiheadAttention(channels, heads, cfg.attention_dropout)
+        context = self.attention(means, means, engine(by_document(flat, flat)))
+        return x + context.to(x.dtype).index_select(0, on_device(layout.doc, layout.device))
 
 
 def current_tokens(layout: Ragged) -> np.ndarray:
@@ -175,16 +169,20 @@ class BatchFront(nn.Module):
     nothing else (our choice).
 
     Args:
-        cfg: the model's configuration; if it has gates the attention is DocFlat's, else ABD's.
+        cfg: the model's configuration; it says whether the attention is DocFlat's or ABD's.
         side: "encoder" or "decoder".
     """
 
     def __init__(self, cfg: BatchAttentionConfig, side: str):
         super().__init__()
-        channels = getattr(cfg, f"{side}_embed_dim")
-        across = FlatBatchAttention if hasattr(cfg, "context_gate") else AttentionBetweenInstances
-        self.numbers = SentenceNumbers(channels) if cfg.sentence_numbers == ON else None
-        self.across = across(cfg, side) if cfg.batch_attention_in in (side, BOTH_SIDES) else None
+        channels, heads = getattr(cfg, f"{side}_embed_dim"), getattr(cfg, f"{side}_attention_heads")
+        self.numbers = SentenceNumbers(channels)
+        self.across = None
+        if cfg.batch_attention_in in (side, BOTH_SIDES):
+            # Only DocFlat has gates.
+            is_docflat = hasattr(cfg, "context_gate")
+            kind = FlatBatchAttention if is_docflat else AttentionBetweenInstances
+            self.across = kind(cfg, MultiheadAttention(channels, heads, cfg.attention_dropout))
         self.layer_norm = nn.LayerNorm(channels)
 
 
@@ -214,18 +212,14 @@ class FrontEmbedding(DocumentEmbedding):
         """Embed tokens with positions, with the number of its sentence instead of every ``<s>`` ->
         (N, channels).
         """
-        x, numbers, begins = (
-            self.words(layout.pack(tokens)),
-            self.batch_front.numbers,
-            layout.begins,
-        )
-        if numbers is not None and len(begins):
-            doc, tag = (
-                on_device(layout.doc[begins], x.device),
-                on_device(layout.tag[begins], x.device),
-            )
-            number = per_document[FIRST_SENTENCE].index_select(0, doc) + tag - 1
-            x = x.index_copy(0, on_device(begins, x.device), numbers(number, x.dtype).to(x.dtype))
+        x, begins = self.words(layout.pack(tokens)), layout.begins
+        if len(begins):
+            doc = on_device(layout.doc[begins], x.device)
+            tag = on_device(layout.tag[begins], x.device)
+            # Tags count the sentences of an instance from 1.
+            numbers = per_document[FIRST_SENTENCE].index_select(0, doc) + tag - 1
+            embedded = self.batch_front.numbers(numbers, x.dtype).to(x.dtype)
+            x = x.index_copy(0, on_device(begins, x.device), embedded)
         return self.add_positions(x, layout.offset, layout.length)
 
 
@@ -271,13 +265,8 @@ class BatchAttentionModel(InstanceTransformerModel):
     @classmethod
     def needs_of(cls, cfg: BatchAttentionConfig) -> Needs:
         """Require the batch on the sides that attend to it."""
-        where = cfg.batch_attention_in
-        return Needs(
-            batch=where != NONE,
-            sources=where in (ENCODER, BOTH_SIDES),
-            targets=where in (DECODER, BOTH_SIDES),
-            numbers=cfg.sentence_numbers == ON,
-        )
+        sides = cfg.batch_attention_in
+        return Needs(batch=sides != NONE, targets=sides in (DECODER, BOTH_SIDES), numbers=True)
 
 
 @register("docflat", DocFlatConfig)
@@ -297,4 +286,4 @@ class AbdModel(BatchAttentionModel):
         target (Eq. 11).
         """
         needs = super().needs_of(cfg)
-        return replace(needs, contexts=True, future=needs.targets)
+        return replace(needs, future=needs.targets)

@@ -132,5 +132,5 @@ class MbeModel(InstanceTransformerModel):
 
     @classmethod
     def needs_of(cls, cfg: MbeConfig) -> Needs:
-        """Require the whole batch on the source side."""
-        return Needs(batch=True, sources=True, contexts=True)
+        """Require the whole batch: its vector is a mean over all sources."""
+        return Needs(batch=True)

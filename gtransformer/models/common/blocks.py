@@ -22,8 +22,9 @@ class Scope:
     """
 
     name = ""
-    pairs_sentences = True  # whether a query sees the memory's sentence with the same number
-    aligns = False  # whether it aligns positions of two documents
+    # Whether a query sees the memory's sentence with its number, or a position aligned with its
+    # own: both documents need the same number of sentences.
+    pairs_sentences = True
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
         """Apply the rule to the documents of a batch; ``causal``: no query sees later keys.

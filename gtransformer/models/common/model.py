@@ -29,8 +29,7 @@ class Needs:
             context.
         batch: the result of an instance depends on the others of its batch. So these must be
             consecutive sentences of a document.
-        sources, targets, contexts: whether it depends on the others' sources; on their targets; on
-            their contexts, not on their current sentences alone.
+        targets: it depends on the others' targets.
         future: it depends on parts that do not exist yet while they are translated.
         numbers: its encoder takes the numbers that sentences have in their document
             (``data.batch_fields``).
@@ -38,9 +37,7 @@ class Needs:
 
     last_sentence_only: bool = False
     batch: bool = False
-    sources: bool = False
     targets: bool = False
-    contexts: bool = False
     future: bool = False
     numbers: bool = False
 

@@ -12,14 +12,6 @@ from gtransformer.models.from_sentence_model.sentence_model import SentenceModel
 
 __all__ = ["SentenceModel", "read_sentence_model"]
 
-# Names of files that tell another form, what it is, and what to do.
-OTHER_FORMS = {
-    "adapter_config.json": "a LoRA adapter; merge it into its model (peft's merge_and_unload), "
-    "save that, and give it",
-    "*_vocabulary.*": "a model in CTranslate2's form; give the model that it was converted from",
-    "*.bin.[gz]*": "a packed model; unpack its files with gunzip or unzstd first",
-}
-POINTER = b"version https://git-lfs"
 PiecesOf = Callable[[Path], list[str]]  # of a SentencePiece model, in the order of their numbers
 
 
@@ -49,12 +41,6 @@ def read_sentence_model(
             f"{path}: no such file or folder; fetch a model of Hugging Face with "
             f"hf download {path} --local-dir FOLDER, and give the folder"
         )
-    for file in path.iterdir() if path.is_dir() else [path]:
-        for pattern, what in OTHER_FORMS.items():
-            if file.match(pattern):
-                raise UserError(f"{file}: {what}")
-        if file.is_file() and open(file, "rb").read(len(POINTER)) == POINTER:
-            raise UserError(f"{file}: not yet fetched; run git lfs pull in its folder first")
-    if path.is_dir() and (path / "config.json").is_file():
+    if (path / "config.json").is_file():
         return read_hugging_face(path, source_lang, target_lang, pieces_of)
     return read_marian(find_marian(path), target_lang, pieces_of, vocabulary)

@@ -45,109 +45,91 @@ def read_hugging_face(
     """
     import transformers  # an extra
 
-    given = read_json(folder / "config.json")
-    if "quantization_config" in given:
-        raise UserError(
-            f"{folder}: its weights are quantised (bitsandbytes); give the model in float32 or "
-            "float16"
-        )
-    kind = given.get("model_type")
+    kind = read_json(folder / "config.json").get("model_type")
     if kind not in (MARIAN, M2M, MBART):
         raise UserError(
             f"{folder}: a model of type '{kind}'; models of types marian, m2m_100 (M2M-100, "
             "NLLB-200) and mbart (mBART-50) can be read"
         )
-    transformers.utils.logging.disable_progress_bar()
-    config = transformers.AutoConfig.from_pretrained(folder)
-    structure = read_structure(folder, config, kind)
-    make = _marian_vocabularies if kind == MARIAN else _many_languages
-    source, target = make(folder, config, (source_lang, target_lang), pieces_of)
-    forced = (_if_there(folder / "generation_config.json") | given).get("forced_bos_token_id")
-    if target.prefix and forced and target.words[forced : forced + 1] != [target.prefix]:
-        raise UserError(
-            f"{folder}: made for another target language (forced_bos_token_id {forced}); give that "
-            "with -t, or remove the entry from config.json and generation_config.json"
-        )
-    load = transformers.AutoModelForSeq2SeqLM.from_pretrained
+    read_vocabularies = _marian_vocabularies if kind == MARIAN else _many_languages
     try:
-        model, report = load(folder, output_loading_info=True)
+        config = transformers.AutoConfig.from_pretrained(folder)
+        source, target = read_vocabularies(folder, config, (source_lang, target_lang), pieces_of)
+        model = _load(folder)
+    except UserError:
+        raise
     except Exception as error:  # the library raises what its parsers raise
         raise UserError(
-            f"{folder}: its parameters cannot be read ({str(error).splitlines()[0]}); give a "
-            "folder with model.safetensors or pytorch_model.bin"
+            f"{folder}: cannot be read ({str(error).splitlines()[0]}); give a folder with "
+            "parameters (model.safetensors or pytorch_model.bin) and all files of the tokeniser, "
+            "the files themselves (git lfs pull fetches them), not quantised"
         ) from None
-    different = {name for found in report.values() for name in found}
-    if different:  # transformers only warns, and draws what is missing at random
+    embeddings = model.get_encoder().embed_tokens, model.get_decoder().embed_tokens, model.lm_head
+    encoder, decoder, output = (module.weight.detach() for module in embeddings)
+    # Folders may hold a shared table several times.
+    decoder = encoder if torch.equal(encoder, decoder) else decoder
+    output = None if torch.equal(output, decoder) else output
+    for side, table in ((source, encoder), (target, decoder)):
+        side.words += map(UNUSED.format, range(len(side.words), len(table)))
+    bias = getattr(model, "final_logits_bias", torch.zeros(1)).reshape(-1)
+    # Sinusoids are computed, learned positions are parameters.
+    computed = "shared|embed_tokens" if kind == MBART else "shared|embed_tokens|embed_positions"
+    layers = model.model.state_dict()
+    return SentenceModel(
+        f"Hugging Face {kind}",
+        read_structure(folder, config, kind),
+        {name: value for name, value in layers.items() if not re.search(computed, name)},
+        source,
+        target,
+        (encoder, decoder, output),
+        bias if bias.any() else None,
+        1 if kind == MARIAN else 0,
+        "config.json",
+    )
+
+
+def _load(folder: Path) -> Any:
+    """Return transformers' model in float32, with all parameters from the folder."""
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    model, report = transformers.AutoModelForSeq2SeqLM.from_pretrained(
+        folder, output_loading_info=True
+    )
+    # transformers only warns of these, and draws what is missing at random.
+    different = {name for names in report.values() for name in names}
+    if different:
         raise UserError(
             f"{folder}: its parameters are not those of its config.json: "
             f"{', '.join(sorted(different))}"
         )
-    model.float()
-    own = model.model
-    encoder, decoder, output = (
-        module.weight.detach()
-        for module in (own.encoder.embed_tokens, own.decoder.embed_tokens, model.lm_head)
-    )
-    decoder = encoder if torch.equal(encoder, decoder) else decoder
-    output = None if torch.equal(output, decoder) else output
-    bias = getattr(model, "final_logits_bias", torch.zeros(1)).reshape(-1)
-    bias = bias if bias.any() else None
-    for side, table in ((source, encoder), (target, decoder)):
-        if len(side.words) > len(table):
-            raise UserError(
-                f"{folder}: {len(side.words)} words, {len(table)} embeddings; give the model's "
-                "tokeniser"
-            )
-        side.words += map(UNUSED.format, range(len(side.words), len(table)))
-    one_table = decoder is encoder and output is None and source.words == target.words
-    structure |= {
-        "share_all_embeddings": one_table,
-        "share_decoder_input_output_embed": output is None and not one_table,
-        "output_bias": bias is not None,
-    }
-    no_layer = "shared|embed_tokens" if kind == MBART else "shared|embed_tokens|embed_positions"
-    layers = {
-        name: value for name, value in own.state_dict().items() if not re.search(no_layer, name)
-    }
-    tables, first = (encoder, decoder, output), 1 if kind == MARIAN else 0
-    named = f"Hugging Face {kind}"
-    return SentenceModel(
-        named, structure, layers, source, target, tables, bias, first, "config.json"
-    )
+    return model.float()
 
 
 def read_structure(folder: Path, config: Any, kind: str) -> dict[str, Any]:
-    """Return the structure as options of this package. Raises UserError for what no layer here
-    computes.
+    """Return the structure as options of this package. Raises UserError for another start of the
+    decoder.
     """
-    activation = config.activation_function
-    if activation not in ACTIVATIONS:
-        raise UserError(
-            f"{folder}: activation {activation}, which no layer of this package has; give another "
-            "model"
-        )
     if kind != MARIAN and config.decoder_start_token_id != config.eos_token_id:
         raise UserError(
             f"{folder}: its decoder begins with token {config.decoder_start_token_id}, not with "
             "</s> as those of M2M-100, NLLB-200 and mBART-50 do; give one of these"
         )
-    found: dict[str, Any] = {}
+    structure: dict[str, Any] = {}
     for side in ("encoder", "decoder"):
-        own = {
-            "embed_dim": config.d_model,
-            "ffn_embed_dim": getattr(config, f"{side}_ffn_dim"),
-            "layers": getattr(config, f"{side}_layers"),
-            "attention_heads": getattr(config, f"{side}_attention_heads"),
-            "normalize_before": kind != MARIAN,
-            "learned_pos": kind == MBART,
+        structure |= {
+            f"{side}_embed_dim": config.d_model,
+            f"{side}_ffn_embed_dim": getattr(config, f"{side}_ffn_dim"),
+            f"{side}_layers": getattr(config, f"{side}_layers"),
+            f"{side}_attention_heads": getattr(config, f"{side}_attention_heads"),
+            f"{side}_normalize_before": kind != MARIAN,
+            f"{side}_learned_pos": kind == MBART,
         }
-        found |= {f"{side}_{name}": value for name, value in own.items()}
     if kind == MBART:
-        found |= dict.fromkeys(
-            ("max_source_positions", "max_target_positions"), config.max_position_embeddings
-        )
-    return found | {
-        "activation_fn": ACTIVATIONS[activation],
+        structure["max_source_positions"] = config.max_position_embeddings
+        structure["max_target_positions"] = config.max_position_embeddings
+    return structure | {
+        "activation_fn": ACTIVATIONS[config.activation_function],
         "dropout": config.dropout,
         "no_scale_embedding": not config.scale_embedding,
         "layernorm_embedding": kind == MBART,
@@ -164,7 +146,6 @@ def _marian_vocabularies(
     """
     from transformers import MarianTokenizer
 
-    _check_files(folder, "source.spm", "target.spm", "vocab.json")
     tokeniser = MarianTokenizer.from_pretrained(folder)
     if (tokeniser.source_lang, tokeniser.target_lang) == pair[::-1]:
         raise UserError(f"{folder}: translates from {pair[1]} to {pair[0]}; swap -s and -t")
@@ -227,7 +208,6 @@ def _tokeniser(
         # A tokeniser with another vocabulary is saved beside SentencePiece's old model.
         same = pieces.is_file() and {*rows} - added == {*pieces_of(pieces)[3:]}
         return rows, added, pieces if same else folder / FAST
-    _check_files(folder, PIECES)
     is_nllb = config.model_type == M2M and not (folder / "vocab.json").is_file()
     if not is_nllb or "added_tokens_decoder" in settings:
         from transformers import AutoTokenizer
@@ -249,16 +229,6 @@ def _tokeniser(
     languages = [*FAIRSEQ_LANGUAGE_CODES, *(word for word in listed if word not in known)]
     rows = {word: row for row, word in enumerate([*words, *languages, "<mask>"])} | with_rows
     return rows, {*languages, *with_rows}, pieces
-
-
-def _check_files(folder: Path, *names: str) -> None:
-    """Raise UserError if a file of the tokeniser is missing."""
-    for name in names:
-        if not (folder / name).is_file():
-            raise UserError(
-                f"{folder}: has no {name}; copy the tokeniser's files from the model that it was "
-                "trained from"
-            )
 
 
 def _in_order(rows: Mapping[str, int]) -> list[str]:

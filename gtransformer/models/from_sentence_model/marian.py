@@ -78,16 +78,15 @@ def find_marian(path: Path) -> Path:
     """
     if path.is_file():
         return path
-    models = [*path.glob("*.npz"), *path.glob("*model*.bin")]
-    found = [file for file in models if not file.name.endswith(".optimizer.npz")]
-    if len(found) == 1:
-        return found[0]
-    for pattern in ("*/config.json", "*/*/config.json"):  # a Trainer's folder, the hub's cache
-        found += [file.parent for file in path.glob(pattern)]
-    names = ", ".join(sorted(str(file.relative_to(path)) for file in found))
+    files = [*path.glob("*.npz"), *path.glob("*model*.bin")]
+    models = [file for file in files if not file.name.endswith(".optimizer.npz")]
+    if len(models) == 1:
+        return models[0]
+    names = ", ".join(sorted(file.name for file in models))
     raise UserError(
-        f"{path}: holds neither config.json, as a model of Hugging Face does, nor one model of "
-        f"Marian (.npz, .bin); give one of these in it: {names or 'none'}"
+        f"{path}: holds neither config.json, as a model of Hugging Face does (adapters must be "
+        "merged into it; a Trainer saves it in checkpoint-...), nor one unpacked model of Marian "
+        f"(.npz, .bin); give one of these in it: {names or 'none'}"
     )
 
 
@@ -111,17 +110,11 @@ def read_marian(
     output, bias = table("decoder_ff_logit_out_Wt"), table("decoder_ff_logit_out_b")
     if "decoder_ff_logit_out_W" in parameters:
         output = table("decoder_ff_logit_out_W").t()
-    shared = decoder is encoder
-    structure |= {
-        "share_all_embeddings": shared and output is None,
-        "share_decoder_input_output_embed": not shared and output is None,
-        "output_bias": bias is not None,
-    }
     layers = layers_of(parameters, bool(config.get("transformer-no-bias")))
     sides = read_vocabularies(
         path, pieces_of, vocabulary, (len(encoder), len(decoder)), target_lang
     )
-    if shared and sides[0].words != sides[1].words:
+    if decoder is encoder and sides[0].words != sides[1].words:
         raise UserError(
             f"{path}: shares its embeddings, but its two vocabularies differ; give one with --vocab"
         )
@@ -145,7 +138,8 @@ def read_file(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     if CONFIG not in arrays:
         raise UserError(
             f"{path}: no model of Marian, which has a configuration in it; give a model's .npz or "
-            ".bin file (a checkpoint of fairseq is not converted: docs/train.md)"
+            ".bin file, unpacked, the file itself (git lfs pull fetches it); a checkpoint of "
+            "fairseq is not converted: docs/train.md"
         )
     config = yaml.safe_load(arrays[CONFIG].tobytes().rstrip(b"\0").decode())
     names = [name for name in arrays if not name.startswith("special:")]

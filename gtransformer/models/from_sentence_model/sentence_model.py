@@ -48,10 +48,11 @@ class ModelVocabulary:
         # after them.
         first = [self.special[name] for name in SPECIAL]
         start = self.special["start"]
-        # Else that vector is some other word's, too.
-        own = start is not ZERO and self.words[start] == "<s>"
-        named = {self.special[name] for name in SPECIAL[not own :]}
-        return [*first, *(row for row in range(len(self.words)) if row not in named)]
+        special = {self.special[name] for name in ("pad", "eos", "unk")}
+        # Where decoding begins with another word's vector, that word stays among the others.
+        if start is not ZERO and self.words[start] == "<s>":
+            special.add(start)
+        return [*first, *(row for row in range(len(self.words)) if row not in special)]
 
     def entries(self, symbols: Sequence[str]) -> list[str]:
         """Return the words after the special ones, as a dictionary of fairseq can hold them;
@@ -59,19 +60,15 @@ class ModelVocabulary:
 
         Pieces with blanks and names of symbols are renamed: no text is split into them.
         """
-        taken, found = {*RESERVED, *symbols}, []
+        known, entries = {*RESERVED, *symbols}, []
         for row in self.order()[len(SPECIAL) :]:
             word = self.words[row]
-            if (
-                not word
-                or word in taken
-                or word.endswith(OVERWRITE)
-                or any(sign.isspace() for sign in word)
-            ):
+            # fairseq splits the lines of a dictionary at blanks.
+            if word in known or word.split() != [word] or word.endswith(OVERWRITE):
                 word = UNUSED.format(row)
-            taken.add(word)
-            found.append(word)
-        return found
+            known.add(word)
+            entries.append(word)
+        return entries
 
 
 @dataclass
@@ -101,21 +98,31 @@ class SentenceModel:
     first_output: int
     file: str
 
+    def __post_init__(self) -> None:
+        encoder, decoder, output = self.tables
+        shared = encoder is decoder and output is None and self.source.words == self.target.words
+        self.structure |= {
+            "share_all_embeddings": shared,
+            "share_decoder_input_output_embed": output is None and not shared,
+            "output_bias": self.bias is not None,
+        }
+
     def state(self) -> dict[str, Tensor]:
         """Return all parameters, the tables in this package's order, without the symbols that it
         appends.
         """
         encoder, decoder, output = self.tables
-        found = dict(self.parameters)
+        state = dict(self.parameters)
         # Of many languages a table has a gigabyte: once if shared.
         source = target = reordered(encoder, self.source)
         if decoder is not encoder or self.source.order() != self.target.order():
             target = reordered(decoder, self.target)
-        found["encoder.embed_tokens.weight"], found["decoder.embed_tokens.weight"] = source, target
-        found[f"{OUTPUT}.weight"] = target if output is None else reordered(output, self.target)
+        state["encoder.embed_tokens.weight"] = source
+        state["decoder.embed_tokens.weight"] = target
+        state[f"{OUTPUT}.weight"] = target if output is None else reordered(output, self.target)
         if self.bias is not None:
-            found[f"{OUTPUT}.bias"] = reordered(self.bias[:, None], self.target)[:, 0]
-        return found
+            state[f"{OUTPUT}.bias"] = reordered(self.bias[:, None], self.target)[:, 0]
+        return state
 
 
 def reordered(table: Tensor, vocabulary: ModelVocabulary) -> Tensor:
@@ -123,8 +130,7 @@ def reordered(table: Tensor, vocabulary: ModelVocabulary) -> Tensor:
     ZERO.
     """
     order = vocabulary.order()
-    found = table.float().index_select(
-        0, torch.tensor([0 if row is ZERO else row for row in order])
-    )
-    found[[number for number, row in enumerate(order) if row is ZERO]] = 0.0
-    return found
+    rows = torch.tensor([-1 if row is ZERO else row for row in order])
+    result = table.float()[rows]
+    result[rows < 0] = 0.0
+    return result

@@ -25,7 +25,7 @@ class BatchOracle(Oracle):
 
     def embeddings(self, side: str, rows: list[list[int]], first: list[int]) -> Rows:
         """Words and positions, <s> replaced by the number of its sentence."""
-        numbered, found = str(getattr(self.cfg, "sentence_numbers", "off")) == "on", []
+        numbered, found = hasattr(self.cfg, "batch_attention_in"), []
         for tokens, number in zip(rows, first, strict=True):
             x = self.embed(side, tokens)
             for place, token in enumerate(tokens):

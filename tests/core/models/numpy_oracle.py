@@ -286,8 +286,6 @@ class ContextOracle(Oracle):
         cfg = self.cfg
         first = max(place for place, token in enumerate(source) if token == self.bos)
         current, before = source[first:], source[:first]
-        if str(cfg.context_of_first) == "itself" and not before:
-            before = current
         words = [token for token in before if token not in (self.bos, self.eos)]
         # Eq. 4 to 9
         context = self.embed("encoder", [*words, self.eos])

@@ -26,7 +26,7 @@ NORMS = {"encoder_normalize_before": True, "decoder_normalize_before": True}
 DOCFLAT, ABD, MBE = (DocFlatModel, DocFlatConfig), (AbdModel, AbdConfig), (MbeModel, MbeConfig)
 SYSTEMS = {
     "C": (DOCFLAT, {}),
-    "C encoder": (DOCFLAT, {"batch_attention_in": "encoder", "sentence_numbers": "off"}),
+    "C encoder": (DOCFLAT, {"batch_attention_in": "encoder"}),
     "D": (DOCFLAT, {"context_gate": "discrete"}),
     "D decoder": (
         DOCFLAT,
@@ -36,7 +36,7 @@ SYSTEMS = {
     "none": (DOCFLAT, {"batch_attention_in": "none"}),
     "ABD": (ABD, {}),
     "ABD both": (ABD, {"batch_attention_in": "both"}),
-    "ABD decoder": (ABD, {"batch_attention_in": "decoder", "sentence_numbers": "off", **NORMS}),
+    "ABD decoder": (ABD, {"batch_attention_in": "decoder", **NORMS}),
     "MBE": (MBE, {}),
     "MBE encoder": (MBE, {"batch_vector_in": "encoder", **NORMS}),
     "MBE decoder": (MBE, {"batch_vector_in": "decoder"}),

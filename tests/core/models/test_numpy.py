@@ -123,7 +123,7 @@ SYSTEMS = {
     },
     "context": context(),
     "context, encoder": context(context_in="encoder"),
-    "context, decoder": context(context_in="decoder", context_of_first="itself"),
+    "context, decoder": context(context_in="decoder"),
     "context, prenorm": context(**NORMS, context_layers=2),
     "context, prenorm residual decoder": context(
         **NORMS, context_join="residual", context_in="decoder"

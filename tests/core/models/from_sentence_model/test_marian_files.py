@@ -128,7 +128,7 @@ def test_packed_files(tmp_path, capsys):
     path.rename(f"{path}.gz")
     line = [str(path.parent), str(tmp_path / "out"), "-s", "en", "-t", "de"]
     assert model_convert(line) == 1
-    assert "model.bin.gz: a packed model; unpack" in only_error(capsys.readouterr().err)
+    assert "nor one unpacked model of Marian" in only_error(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("form", [".json", ".vocab"])

@@ -13,7 +13,6 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.accuracy import (
-    is_judged,
     judge,
     last_sentence,
     read_outputs,
@@ -24,7 +23,7 @@ from gtransformer.evaluation.score import name_systems
 from gtransformer.evaluation.tables import accuracy_table
 from gtransformer.files import check_output, write_json
 from gtransformer.installation import provenance
-from gtransformer.preprocess.suites import read_suite
+from gtransformer.preprocess.suites import expects_word, read_suite
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -48,7 +47,8 @@ def main(argv: list[str] | None = None) -> None:
     named = name_systems(args.hypotheses)
     check_output(args.output, [args.items, *named.values()])
     items = read_suite([args.items], context=0).items
-    if not any(map(is_judged, items)):
+    odd = [item for item in items if not expects_word(item.expected)]
+    if len(odd) == len(items):
         raise UserError(
             f"{args.items}: no item expects a word; for sets of Voita et al. use gtransformer "
             "contrastive"
@@ -68,7 +68,6 @@ def main(argv: list[str] | None = None) -> None:
     }
     (_, first), *others = judged.items()
     tests = {name: sign_tests(first, outcomes) for name, outcomes in others}
-    odd = [item for item in items if not is_judged(item)]
     references = [item.candidates[item.correct][-1] for item in items]
     result = {"items": str(args.items), "left_out": [item.id for item in odd]}
     result |= {"systems": systems, "significance": tests}

@@ -51,11 +51,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--format",
         choices=["text", "json"],
         default="text",
-        help="json: one object a line (default: text)",
+        help="json: an object a line, with source, translation and log probability",
     )
-    parts = "write N translations of each line, separated by tabs"
-    add("--nbest", type=int, metavar="N", help=parts)
-    add("--scores", action="store_true", help="write the log probability before each translation")
+    add("--nbest", type=int, metavar="N", help="json: also the N best translations of each line")
     add("--one-document", action="store_true", help="blank lines do not end a document")
     add(
         "--gap",
@@ -88,11 +86,11 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     if args.output != "-":
         check_output(args.output, [args.input])
+    if args.nbest is not None and args.format != "json":
+        raise UserError("--nbest needs --format json")
     if is_subtitles(args.input):
-        if args.format == "json" or args.scores or args.nbest is not None:
-            raise UserError(
-                "--format json, --nbest and --scores are for plain text; leave them out"
-            )
+        if args.format == "json":
+            raise UserError("--format json is for plain text; leave it out")
         name = args.input if args.output == "-" else args.output  # its ending tells the format
         text = translate_file(
             args.input, name, args.gap, lambda lines: best_translations(lines, args)
@@ -104,15 +102,15 @@ def main(argv: list[str] | None = None) -> None:
     with output_stream(args.output) as stream:
         for window in translated(lines, args):
             for line in window:
-                shape = line.as_json if args.format == "json" else line.as_text
-                stream.write(f"{shape(args.scores, args.nbest is not None)}\n")
+                text = line.as_json() if args.format == "json" else line.as_text()
+                stream.write(f"{text}\n")
             stream.flush()
 
 
 def best_translations(lines: list[str], args: argparse.Namespace) -> list[str]:
     """Return the translations of all lines that do not end a document."""
     found = [line for window in translated(lines, args) for line in window]
-    return [line.as_text(False, False) for line in found if not line.line.breaks]
+    return [line.as_text() for line in found if not line.line.breaks]
 
 
 def output_stream(name: str) -> AbstractContextManager[TextIO]:

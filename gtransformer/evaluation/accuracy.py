@@ -23,7 +23,7 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.significance import MIN_UNITS
 from gtransformer.preprocess.characters import one_form
 from gtransformer.preprocess.plain_text import divided, read_sentences
-from gtransformer.preprocess.suites import CTXPRO_BORDER, Item
+from gtransformer.preprocess.suites import CTXPRO_BORDER, Item, expects_word
 
 T = TypeVar("T")
 
@@ -225,13 +225,8 @@ def judge(items: Sequence[Item], outputs: Sequence[str]) -> list[Outcome]:
     return [
         Outcome(item, contains(text, item.expected), {"output": text})
         for item, text in pairs
-        if is_judged(item)
+        if expects_word(item.expected)
     ]
-
-
-def is_judged(item: Item) -> bool:
-    """Return whether an item expects a word; a few of the published ones have a dash."""
-    return bool(item.expected.translate(WITHOUT_PUNCTUATION).strip())
 
 
 def read_outputs(path: Path, items: Sequence[Item]) -> list[str]:

@@ -5,14 +5,13 @@ or not at all.
 from __future__ import annotations
 
 import sys
-import unicodedata
 from collections.abc import Iterator
 from itertools import accumulate, groupby, takewhile
 from pathlib import Path
 
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, decode_lines
-from gtransformer.preprocess.characters import clean_line, is_blank, one_form
+from gtransformer.preprocess.characters import clean_line, is_blank
 from gtransformer.preprocess.corpus import (
     BLANK,
     DOCUMENT,
@@ -155,13 +154,3 @@ def write_documents(path: Path, documents: Documents) -> None:
     """Write documents of sentences in the raw corpus format."""
     with atomic_write(path) as stream:
         stream.writelines(document_lines(documents))
-
-
-def bare(text: str) -> str:
-    """Lower-cased, without punctuation, single blanks between the words."""
-    kept = "".join(
-        letter
-        for letter in one_form(text).lower()
-        if not unicodedata.category(letter).startswith("P")
-    )
-    return " ".join(kept.split())

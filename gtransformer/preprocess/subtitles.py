@@ -9,7 +9,7 @@ their lengths.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -81,6 +81,10 @@ def translate_file(
     translations = translate(to_lines(joined, gap))
     is_vtt = Path(output).suffix.lower() == ".vtt"
     put_back(parts, joined, translations, partial(escape, quote=False) if is_vtt else str)
+    if with_html and is_vtt:
+        for cue in film:
+            # Players of SubRip know tags of ASS such as {\an8}; those of WebVTT would show them.
+            cue.text = re.sub(r"\{\\[^}]*\}", "", cue.text)
     options = {"keep_ssa_tags": True} if with_html else {}  # tags are then written as they are
     return film.to_string(Path(output).suffix.lower().removeprefix("."), **options)
 
@@ -216,9 +220,12 @@ def read_cue_pairs(source: Path, target: Path, left_out: Counter[str]) -> Iterat
     for path in (source, target):
         film = load(path)
         decode = unescape if film.format == "vtt" else str
-        cues = [cue for cue in film if cue.is_text]
-        texts = [" ".join(decode(cue.plaintext).split()) for cue in cues]
-        sides.append({(cue.start, cue.end): text for cue, text in zip(cues, texts, strict=True)})
+        # The words by the times of a cue; cues of the same times, as of two speakers, are one text.
+        words: dict[tuple[int, int], list[str]] = defaultdict(list)
+        for cue in film:
+            if cue.is_text:
+                words[cue.start, cue.end] += decode(cue.plaintext).split()
+        sides.append(words)
     left, right = sides
     both = [times for times in sorted(left) if left[times] and right.get(times)]
     left_out["cues without text or without one of equal times"] += len(
@@ -233,8 +240,8 @@ def read_cue_pairs(source: Path, target: Path, left_out: Counter[str]) -> Iterat
         where = f"cue at {times[0]} ms"
         document.append(
             (
-                check_reserved(source, where, left[times]),
-                check_reserved(target, where, right[times]),
+                check_reserved(source, where, " ".join(left[times])),
+                check_reserved(target, where, " ".join(right[times])),
             )
         )
         end = max(end, times[1])

@@ -44,10 +44,9 @@ class Translation:
     text: str
     score: float
 
-    def as_json(self, score: bool) -> dict[str, str | float]:
-        """Return an object with ``translation``, and on request ``score``."""
-        rounded = {"score": round(self.score, 4)} if score else {}
-        return {"translation": self.text} | rounded
+    def as_json(self) -> dict[str, str | float]:
+        """Return an object with ``translation`` and ``score``."""
+        return {"translation": self.text, "score": round(self.score, 4)}
 
 
 @dataclass(frozen=True)
@@ -68,43 +67,30 @@ class TranslatedLine:
     at_limit: bool = False
     lost: bool = False
 
-    @property
-    def _best(self) -> str:
-        """The best translation; ``<d>`` for ``<d>``, "" for any other line that is not a
+    def as_text(self) -> str:
+        """Return the best translation; ``<d>`` for ``<d>``, "" for any other line that is not a
         sentence.
         """
         if self.translations:
             return self.translations[0].text
         return DOCUMENT if is_document_mark(self.line.text) else ""
 
-    def as_text(self, scores: bool, several: bool) -> str:
-        """Return columns separated by tabs: the translation, or score and translation, of the best
-        or all n best.
-        """
-        if not self.translations or not (scores or several):
-            return self._best
-        cells = []
-        for translation in self.translations if several else self.translations[:1]:
-            text = translation.text.lstrip("\t")  # an indentation would be a column
-            cells += [f"{translation.score:.4f}", text] if scores else [text]
-        return "\t".join(cells)
-
-    def as_json(self, scores: bool, several: bool) -> str:
+    def as_json(self) -> str:
         """Return an object with ``line``, ``document`` and ``sentence`` (all from 1; null between
-        documents), ``source`` as read, ``translation``, and on request ``score`` and ``nbest``.
+        documents), ``source`` as read, ``translation``, its ``score`` (null for a line that is not
+        a sentence), and, if there are several, ``nbest``.
         """
+        nbest = [translation.as_json() for translation in self.translations]
         value: dict = {
             "line": self.line.number,
             "document": None if self.line.breaks else self.line.document,
             "sentence": None if self.line.breaks else self.line.sentence,
             "source": self.line.text,
-            "translation": self._best,
+            "translation": self.as_text(),
+            "score": nbest[0]["score"] if nbest else None,
         }
-        if self.translations:
-            nbest = [translation.as_json(scores) for translation in self.translations]
-            value |= nbest[0]
-            if several:
-                value["nbest"] = nbest
+        if len(nbest) > 1:
+            value["nbest"] = nbest
         return json.dumps(value, ensure_ascii=False)
 
 

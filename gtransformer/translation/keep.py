@@ -28,7 +28,7 @@ PATH = (
     r"(?:\b[A-Za-z]:\\|\\\\\w)(?:(?:[^\s\\/:*?\"<>|]| "
     r"(?=[A-Z(]))+\\)*[^\s\\/:*?\"<>|]*[^\s\\/:*?\"<>|.,;!)]"
 )
-CODE = r"(?<!\w)`[^`]+`(?!\w)"
+CODE = r"(?<!\w)`+[^`]+`+(?!\w)"
 USUAL = (CODE, URL, ADDRESS, PATH)
 
 # In the order of trial, with the number of a span at {}: a rare word, brackets of Unicode's private

@@ -21,6 +21,7 @@ KEPT = {
     ],
     "(see http://example.org/)": ["http://example.org/"],
     "Type `ls -l | less` twice.": ["`ls -l | less`"],
+    "Type ``ls -l`` twice.": ["``ls -l``"],
     "Write to jane.doe+x@mail.example.org.": ["jane.doe+x@mail.example.org"],
     r"Open C:\Program Files\App\a.exe and \\server\share\b.": [
         r"C:\Program Files\App\a.exe",

@@ -173,6 +173,15 @@ def test_signs_of_webvtt(tmp_path):
     assert pairs == [[("R&D: 1 < 2 & so on",) * 2]]
 
 
+def test_positions_and_cues_of_the_same_times(tmp_path):
+    """Positions of ASS are not written to WebVTT; in a corpus such cues are one text."""
+    cue = "1\n00:00:01,000 --> 00:00:02,000\n{}\n\n"
+    (tmp_path / "a.srt").write_text(cue.format(r"{\an8}<i>Late</i>") + cue.format("news"))
+    translated(tmp_path / "a.srt", tmp_path / "b.vtt")
+    assert "\n<i>LATE</i>\n" in (tmp_path / "b.vtt").read_text()
+    assert list(read([tmp_path / "a.srt"] * 2, Options(("en", "de")))) == [[("Late news",) * 2]]
+
+
 def test_voices_of_webvtt(tmp_path):
     """Each is a text of its own."""
     head, cue = "WEBVTT\n\n00:01.000 --> 00:02.000\n", "<v Ann>Hi there\n<v.loud Bob>ho</v>"

@@ -112,8 +112,6 @@ def test_blank_lines_and_list_marks(translate, text):
         f"  - {plain[1]}",
         f"\t\t{plain[2]}",
     ]
-    scored, _ = translate(text(lines), "--one-document", "--scores")
-    assert scored[4].split("\t")[1:] == plain[2:]
 
 
 def test_unknown_signs_are_remarked_once(translate, text):
@@ -132,29 +130,27 @@ def test_pipes_and_compressed_files(translate, text, tmp_path, monkeypatch):
 
 
 def test_scores_and_several_translations(translate, text):
-    """As columns, and as JSON with the places of lines."""
+    """As JSON with the places of lines."""
     best, _ = translate(text(TEXT))
-    scored, _ = translate(text(TEXT), "--scores")
-    assert [line.rpartition("\t")[2] for line in scored] == best
-    assert all(float(line.partition("\t")[0]) < 0 for line in scored if "\t" in line)
-    several, _ = translate(text(TEXT), "--nbest", 2, "--scores")
-    for line, one in zip(several, scored, strict=True):
-        cells = line.split("\t")
-        assert len(cells) == (4 if "\t" in one else 1) and "\t".join(cells[:2]) == one
-    lines = [
-        json.loads(line)
-        for line in translate(text(TEXT), "--format", "json", "--nbest", 2, "--scores")[0]
+    several, _ = translate(text(TEXT), "--format", "json", "--nbest", 2)
+    lines = [json.loads(line) for line in several]
+    assert [line["translation"] for line in lines] == best
+    assert [line["source"] for line in lines] == TEXT
+    single, _ = translate(text(TEXT), "--format", "json")
+    assert [json.loads(line) | {"nbest": None} for line in single] == [
+        line | {"nbest": None} for line in lines
     ]
-    assert [line["translation"] for line in lines] == best and [
-        line["source"] for line in lines
-    ] == TEXT
     places = [None, (1, 1), (1, 2), None, (2, 1), None]
     assert [(line["line"], line["document"], line["sentence"]) for line in lines] == [
         (number, *(place or (None, None))) for number, place in enumerate(places, 1)
     ]
-    for line, columns, place in zip(lines, several, places, strict=True):
-        nbest = [f"{one['score']:.4f}\t{one['translation']}" for one in line.get("nbest", [])]
-        assert "\t".join(nbest) == (columns if place else "")
+    for line, place in zip(lines, places, strict=True):
+        if place:
+            first, second = line["nbest"]
+            assert first == {"translation": line["translation"], "score": line["score"]}
+            assert second["score"] < 0 and first["score"] < 0
+        else:
+            assert "nbest" not in line and line["score"] is None
 
 
 def test_running_text_is_split_and_put_together(translate, text, saved_model):

@@ -25,13 +25,11 @@ class WithPrevious(Scope):
     name = "with_previous"
 
     def reach(self, queries, keys, causal):
-        sentence, wanted = (
-            (side.doc.astype(np.int64) << 32) + side.tag for side in (keys, queries)
-        )
-        first, end = (
-            np.searchsorted(sentence, wanted - 1, "left"),
-            np.searchsorted(sentence, wanted, "right"),
-        )
+        # Document and sentence as one number, so that an interval never leaves its document.
+        of_keys = (keys.doc.astype(np.int64) << 32) + keys.tag
+        of_queries = (queries.doc.astype(np.int64) << 32) + queries.tag
+        first = np.searchsorted(of_keys, of_queries - 1, "left")
+        end = np.searchsorted(of_keys, of_queries, "right")
         return in_reading_order(queries, keys, first, end, causal)
 
 

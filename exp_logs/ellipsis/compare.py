@@ -17,12 +17,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+from replies import bare
 from sacrebleu.metrics import BLEU, CHRF
 
 from gtransformer.evaluation.accuracy import contains
 from gtransformer.evaluation.significance import paired_test
 from gtransformer.preprocess.corpus import is_document_mark
-from gtransformer.preprocess.plain_text import bare
 
 KINDS = ("ellipsis", "formality")
 DISTANCES = {

@@ -15,11 +15,12 @@ import json
 import random
 import re
 import sys
+import unicodedata
 from collections import Counter
 from pathlib import Path
 
+from gtransformer.preprocess.characters import one_form
 from gtransformer.preprocess.corpus import read_documents, write_pairs
-from gtransformer.preprocess.plain_text import bare
 from gtransformer.preprocess.suites import read_items
 
 # Held-out films; a seed; characters of a sentence; occurrences of a verb.
@@ -115,6 +116,13 @@ AGREED = (
 )
 DENIED = ("", "", "", "- ", "But ", "No, ", "Well, ", "Maybe ", "And ", "I know ", "I hope ")
 draw = random.Random(SEED)
+
+
+def bare(text):
+    """Lower-cased, without punctuation, single blanks between the words."""
+    letters = one_form(text).lower()
+    kept = "".join(one for one in letters if not unicodedata.category(one).startswith("P"))
+    return " ".join(kept.split())
 
 
 def film(entry):
@@ -297,7 +305,8 @@ def join(output, translations):
         pass
 
 
-if len(sys.argv) == 3:
-    join(Path(sys.argv[1]), Path(sys.argv[2]))
-else:
-    make(Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:])
+if __name__ == "__main__":  # compare.py imports bare
+    if len(sys.argv) == 3:
+        join(Path(sys.argv[1]), Path(sys.argv[2]))
+    else:
+        make(Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:])

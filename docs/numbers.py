@@ -24,7 +24,7 @@ WHOLE = re.compile(r"(?<![\w.])\d+(?![\w.])")
 NUMBER = re.compile(r"(?<![\w.,-])-?\d[\d,]*(?:\.\d+)?(?![\w])")
 
 
-def held() -> dict[str, list[float]]:
+def recorded() -> dict[str, list[float]]:
     """Return by folder the absolute values of the numbers in its results and experiment, sorted."""
     found = {}
     for path in sorted((ROOT / "exp_logs").glob("*/results.csv")):
@@ -41,12 +41,12 @@ def held() -> dict[str, list[float]]:
     return found
 
 
-def missing(page: Path, held: dict[str, list[float]]) -> list[tuple[int, str]]:
+def missing(page: Path, recorded: dict[str, list[float]]) -> list[tuple[int, str]]:
     """Return line and text of the numbers on a page that no value rounds to."""
     found, line = [], 1
     for section in re.split(r"^(?=## )", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
-        named = [name for name in held if name == page.stem or f"{name}`" in section]
-        values = sorted(value for name in named or held for value in held[name])
+        named = [name for name in recorded if name == page.stem or f"{name}`" in section]
+        values = sorted(value for name in named or recorded for value in recorded[name])
         text = CODE.sub(lambda code: "\n" * code[0].count("\n"), section)
         for words in text.splitlines():
             found += [(line, number) for number in NUMBER.findall(words) if lacks(values, number)]
@@ -67,7 +67,7 @@ def lacks(values: list[float], number: str) -> bool:
 
 def main() -> None:
     """Print PAGE:LINE NUMBER for each."""
-    values = held()
+    values = recorded()
     for page in sys.argv[1:] or PAGES:
         for line, number in missing(ROOT / page, values):
             print(f"{page}:{line} {number}")

@@ -150,11 +150,11 @@ def of_text(texts, source, reference):
             ("s-BLEU after long paragraphs", after_long),
             ("s-BLEU elsewhere", ~after_long),
         ):
-            some, wanted = (
+            kept, expected = (
                 [line for line, take in zip(side, chosen, strict=True) if take]
                 for side in (lines, references)
             )
-            found[name].append(BLEU().corpus_score(some, [wanted]).score)
+            found[name].append(BLEU().corpus_score(kept, [expected]).score)
         each = np.array(BLEU()._extract_corpus_statistics(lines, [references]), dtype=float)
         counts.append(np.add.reduceat(each, np.cumsum([0, *map(len, reference)])[:-1]))
     return {

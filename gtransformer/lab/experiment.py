@@ -258,9 +258,9 @@ class Experiment:
             futures[run.start.name].result()  # raises its error
             start = read_json(run.start.folder / DONE)["finished"]
         commands = self.commands(run)
-        wanted = {"commands": commands, "start": start}
+        inputs = {"commands": commands, "start": start}
         record = read_record(run.folder / DONE)
-        if record == record | wanted:
+        if record == record | inputs:
             print(f"| {run.name}: done before", flush=True)
             return
         if read_record(run.folder / BEGUN).get("start") != start:
@@ -273,7 +273,7 @@ class Experiment:
             call(command, self._environment())
         ended = datetime.datetime.now(datetime.UTC).isoformat()
         made = {"finished": ended, "commit": current_commit(), "machine": device_name()}
-        write_json(run.folder / DONE, wanted | made)
+        write_json(run.folder / DONE, inputs | made)
         print(f"| {run.name}: done in {time.monotonic() - began:.0f} s", flush=True)
 
     def _environment(self) -> dict[str, str]:

@@ -33,7 +33,7 @@ from gtransformer.preprocess.suites import Item
 
 
 def read_items(path: Path) -> list[Item]:
-    """Return the items of a file; their documents lie beside it, in the raw format.
+    """Return the items of a file; their documents are in the same folder, in the raw format.
 
     An item whose deciding sentence is not as far back on both sides has no distance. Its ``film``
     names the items that depend on each other.
@@ -123,8 +123,8 @@ class BatchScorer(SentenceScorer):
         log_probs = self.model.get_normalized_probs((states[-1:], extra), log_probs=True)[0]
         _, goal, spans = targets[-1]
         first, end = spans[-1]
-        wanted = torch.tensor(goal[first:end], device=device).unsqueeze(1)
-        return [[log_probs[first:end].gather(1, wanted).squeeze(1).double().cpu()]]
+        goal_tokens = torch.tensor(goal[first:end], device=device).unsqueeze(1)
+        return [[log_probs[first:end].gather(1, goal_tokens).squeeze(1).double().cpu()]]
 
 
 def _last(sentences: TokenLists, end: int, most: int) -> TokenLists:

@@ -40,8 +40,8 @@ def read_log(path: Path) -> Curves:
         entry = json.loads(text)
         prefix = "" if "num_updates" in entry else "valid_"
         updates = int(entry[f"{prefix}num_updates"])
-        wanted = ("loss", "wps") if not prefix else [key for key in entry if key.startswith(prefix)]
-        for key in wanted:
+        keys = ("loss", "wps") if not prefix else [key for key in entry if key.startswith(prefix)]
+        for key in keys:
             if key in entry:
                 series.setdefault(key if prefix else f"train_{key}", {})[updates] = float(
                     entry[key]

@@ -62,11 +62,11 @@ def test_the_table():
 def test_every_number_of_the_results_is_in_a_file(tmp_path):
     root = Path(__file__).resolve().parents[2]
     numbers = runpy.run_path(str(root / "docs" / "numbers.py"))
-    held, missing = numbers["held"](), numbers["missing"]
-    lacking = [number for page in numbers["PAGES"] for _, number in missing(root / page, held)]
+    recorded, missing = numbers["recorded"](), numbers["missing"]
+    lacking = [number for page in numbers["PAGES"] for _, number in missing(root / page, recorded)]
     assert lacking == ["200"]  # items of another paper
     (tmp_path / "page.md").write_text("94.0 and 94.9712345, `77.7777`, 20", encoding="utf-8")
-    assert missing(tmp_path / "page.md", held) == [(1, "94.9712345")]
+    assert missing(tmp_path / "page.md", recorded) == [(1, "94.9712345")]
 
 
 def test_a_picture_of_translations():

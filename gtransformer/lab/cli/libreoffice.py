@@ -124,7 +124,7 @@ class _Paragraphs(HTMLParser):
     first one of it.
 
     Within a paragraph there are words for one system or application, of which a browser shows one.
-    Taken is what is called the default, or the first that is not for macOS.
+    The one called the default counts, or else the first that is not for macOS.
     """
 
     def __init__(self):

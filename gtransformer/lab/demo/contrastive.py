@@ -78,13 +78,13 @@ def _items(documents: Sequence[Letter], phenomenon: str, dice: Dice) -> Iterator
                     }
                 )
         waiting.append(dice.shuffled(items))
-    taken: Counter[str] = Counter()
+    chosen: Counter[str] = Counter()
     while any(waiting):
         for items in waiting:
             if items:
-                item = min(items, key=lambda item: taken[item["detail"]])
+                item = min(items, key=lambda item: chosen[item["detail"]])
                 items.remove(item)
-                taken[item["detail"]] += 1
+                chosen[item["detail"]] += 1
                 yield item
 
 

@@ -39,24 +39,24 @@ def write_splits(
     sizes: Mapping[str, int],
     seed: int,
     write: Callable[[int, str, int, int], Letter] = write_letter,
-    taken: Set[tuple[str, ...]] = frozenset(),
+    used: Set[tuple[str, ...]] = frozenset(),
 ) -> dict[str, list[Letter]]:
     """Write the given number of documents for each split, in order. Raises UserError if splits
     cannot be kept disjoint.
 
     A document depends only on seed, split and number, so a larger corpus begins with the smaller
     one. Exception: a document of a later split is rewritten while it shares a passage with an
-    earlier split or with ``taken``. ``write`` makes a document from seed, split, number and
+    earlier split or with ``used``. ``write`` makes a document from seed, split, number and
     attempt.
     """
     corpus: dict[str, list[Letter]] = {}
-    taken = set(taken)
+    used = set(used)
     for split, size in sizes.items():
         documents = []
         for number in range(size):
             for attempt in range(_TRIES):
                 document = write(seed, split, number, attempt)
-                if taken.isdisjoint(passages(document)):
+                if used.isdisjoint(passages(document)):
                     break
             else:
                 raise UserError(
@@ -65,7 +65,7 @@ def write_splits(
                 )
             documents.append(document)
         for document in documents:
-            taken |= passages(document)
+            used |= passages(document)
         corpus[split] = documents
     return corpus
 

@@ -135,9 +135,9 @@ def _make(
 ) -> tuple[list[tuple[str, list[Letter]]], dict[str, list[Letter]]]:
     """Return the groups of the set, and the documents of the corpus by split."""
     groups = write_groups(items, seed)
-    taken = {passage for _, group in groups for document in group for passage in passages(document)}
+    used = {passage for _, group in groups for document in group for passage in passages(document)}
     every = {split: size * (1 + len(PHENOMENA)) for split, size in sizes.items()}
-    return groups, write_splits(every, seed, _mixed, taken)
+    return groups, write_splits(every, seed, _mixed, used)
 
 
 def count_items(items: Sequence[Mapping[str, Any]], side: str) -> dict[str, dict[str, int]]:

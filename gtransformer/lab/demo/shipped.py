@@ -21,7 +21,7 @@ def unpack(output: Path, documents: int = DOCUMENTS, test_documents: int = TEST_
         documents, test_documents: so many of the first ones, at most.
     """
     output.mkdir(parents=True, exist_ok=True)
-    wanted = {"train": documents, "dev": DEV_DOCUMENTS, "test": test_documents}
+    counts = {"train": documents, "dev": DEV_DOCUMENTS, "test": test_documents}
     with tarfile.open(ARCHIVE) as archive:
         for name in archive.getnames():
             text = archive.extractfile(name).read().decode("utf-8")
@@ -32,4 +32,4 @@ def unpack(output: Path, documents: int = DOCUMENTS, test_documents: int = TEST_
                 continue
             split = name.split("_")[2]
             with atomic_write(output / name) as stream:
-                stream.write("<d>\n".join(text.split("<d>\n")[: wanted[split] + 1]))
+                stream.write("<d>\n".join(text.split("<d>\n")[: counts[split] + 1]))

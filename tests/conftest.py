@@ -8,12 +8,16 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
 import gtransformer  # noqa: E402
 from tests.saved_model import make_model  # noqa: E402
 from tests.support import tiny_dictionary  # noqa: E402
 
 gtransformer.register()  # with fairseq
+# The same examples in every run, and no folder of those that failed.
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
+settings.load_profile("repeatable")
 gc.set_threshold(50_000, 50, 100)  # a seventh of the time was spent on looking for garbage
 
 

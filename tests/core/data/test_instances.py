@@ -1,12 +1,11 @@
 """Which sentences stand together: each scheme by hand, and what holds for all of them."""
 
-import random
-
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gtransformer.data.instances import (
-    INSTANCE_KINDS,
     InstanceScheme,
     build_instances,
     parts,
@@ -104,47 +103,43 @@ def fewest(lengths, most):
     return best[-1]
 
 
-def test_there_are_no_more_parts_than_are_needed():
+@given(st.lists(st.integers(2, 60), min_size=1, max_size=30), st.integers(2, 120))
+def test_there_are_no_more_parts_than_are_needed(lengths, most):
     """And none is too long but of one sentence."""
-    draw = random.Random(2)
-    for _ in range(300):
-        lengths = [draw.randint(2, draw.choice((10, 60))) for _ in range(draw.randint(1, 30))]
-        most = draw.randint(2, 120)
-        cuts = parts(np.array(lengths), most)
-        assert [i for first, last in cuts for i in range(first, last)] == list(range(len(lengths)))
-        assert all(last - first == 1 or sum(lengths[first:last]) <= most for first, last in cuts)
-        assert len(cuts) == fewest(lengths, most)
+    cuts = parts(np.array(lengths), most)
+    assert [i for first, last in cuts for i in range(first, last)] == list(range(len(lengths)))
+    assert all(last - first == 1 or sum(lengths[first:last]) <= most for first, last in cuts)
+    assert len(cuts) == fewest(lengths, most)
 
 
-@pytest.mark.parametrize("kind", INSTANCE_KINDS[1:])
-def test_every_sentence_is_current_once_and_context_stands_before_it(kind):
-    draw = random.Random(INSTANCE_KINDS.index(kind))
-    for _ in range(100):
-        sizes = [draw.randint(1, 9) for _ in range(draw.randint(1, 6))]
-        ends = np.cumsum(sizes).tolist()
-        runs = list(zip([0, *ends[:-1]], ends, strict=True))
-        source, target = (
-            np.array([draw.randint(2, 30) for _ in range(ends[-1])]) for _ in range(2)
-        )
-        options = (
-            {"tokens": draw.randint(1, 90)}
-            if kind in ("greedy", "parts")
-            else {"context": draw.randint(0, 4)}
-        )
-        if kind == "current":
-            options["target_context"] = draw.choice([None, 0, 1, 5])
-        found = build_instances(
-            InstanceScheme(kind, **options), source, draw.choice([target, None]), runs
-        )
-        assert [i for first, last in found.current.tolist() for i in range(first, last)] == list(
-            range(ends[-1])
-        )
-        for side in (found.source, found.target):
-            assert (side[:, 1] == found.current[:, 1]).all() and (
-                side[:, 0] <= found.current[:, 0]
-            ).all()
-            for first, last in side.tolist():
-                assert any(begin <= first < last <= end for begin, end in runs)
+def schemes(*kinds, **options):
+    return st.builds(InstanceScheme, st.sampled_from(kinds), **options)
+
+
+CONTEXT = st.integers(0, 4)
+SCHEMES = st.one_of(
+    schemes("greedy", "parts", tokens=st.integers(1, 90)),
+    schemes("disjoint", "sliding", context=CONTEXT),
+    schemes("current", context=CONTEXT, target_context=st.sampled_from([None, 0, 1, 5])),
+)
+LENGTHS = st.tuples(st.integers(2, 30), st.integers(2, 30))  # of a sentence and its translation
+DOCUMENTS = st.lists(st.lists(LENGTHS, min_size=1, max_size=9), min_size=1, max_size=6)
+
+
+@settings(max_examples=100)
+@given(SCHEMES, DOCUMENTS, st.booleans())
+def test_every_sentence_is_current_once_and_context_stands_before_it(scheme, documents, both):
+    ends = np.cumsum([len(document) for document in documents]).tolist()
+    runs = list(zip([0, *ends[:-1]], ends, strict=True))
+    source, target = np.array(sum(documents, [])).T
+    found = build_instances(scheme, source, target if both else None, runs)
+    current = [i for first, last in found.current.tolist() for i in range(first, last)]
+    assert current == list(range(ends[-1]))
+    for side in (found.source, found.target):
+        assert (side[:, 1] == found.current[:, 1]).all()
+        assert (side[:, 0] <= found.current[:, 0]).all()
+        for first, last in side.tolist():
+            assert any(begin <= first < last <= end for begin, end in runs)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ import time
 from itertools import combinations_with_replacement, pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gtransformer.cli.score import main
 from gtransformer.evaluation.score import score_text
@@ -37,19 +39,18 @@ def cost(
     return edits, sum(cut not in (0, len(words), *own) for cut in cuts)
 
 
-def test_equals_exhaustive_search():
-    draw, seen = random.Random(1), set()
-    for _ in range(150):
-        references = [draw.choices("abc", k=draw.randint(0, 4)) for _ in range(draw.randint(1, 4))]
-        words = draw.choices("abcd", k=draw.randint(0, 7))
-        own = [draw.randint(0, len(words)) for _ in range(2)]
-        every = combinations_with_replacement(range(len(words) + 1), len(references) - 1)
-        costs = sorted(cost(words, references, [0, *inner, len(words)], own) for inner in every)
-        cuts = cut_points(words, references, own)
-        assert (cuts[0], cuts[-1], len(cuts)) == (0, len(words), len(references) + 1)
-        assert cost(words, references, cuts, own) == costs[0]
-        seen.add(costs[0] < costs[-1])
-    assert seen == {True, False}
+@given(
+    st.lists(st.lists(st.sampled_from("abc"), max_size=4), min_size=1, max_size=4),
+    st.lists(st.sampled_from("abcd"), max_size=7),
+    st.sets(st.integers(0, 7), max_size=2),
+)
+def test_equals_exhaustive_search(references, words, borders):
+    own = [border for border in borders if border <= len(words)]
+    every = combinations_with_replacement(range(len(words) + 1), len(references) - 1)
+    best = min(cost(words, references, [0, *inner, len(words)], own) for inner in every)
+    cuts = cut_points(words, references, own)
+    assert (cuts[0], cuts[-1], len(cuts)) == (0, len(words), len(references) + 1)
+    assert cost(words, references, cuts, own) == best
 
 
 def test_a_document_of_ten_thousand_words():

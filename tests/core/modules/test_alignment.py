@@ -2,29 +2,20 @@
 against them.
 """
 
-import random
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gtransformer.modules import alignment
 from tests.support import ragged
 
-
-def documents(seed: int) -> tuple[list[list[int]], list[list[int]]]:
-    """Tags of source and target, whose sentences differ in length and, in every other document, in
-    number.
-    """
-    draw = random.Random(seed)
-    sides = [], []
-    for number in range(4):
-        count = draw.randint(1, 6)
-        for side in sides:
-            more = draw.randint(0, 2) if number % 2 else 0
-            lengths = [draw.choice([1, 3, draw.randint(1, 15)]) for _ in range(count + more)]
-            side.append([tag for tag, length in enumerate(lengths, 1) for _ in range(length)])
-    return sides
+# Of a document's tokens, the number of their sentence; of 1 to 8 sentences.
+TAGS = st.lists(st.integers(1, 15), min_size=1, max_size=8).map(
+    lambda lengths: [tag for tag, length in enumerate(lengths, 1) for _ in range(length)]
+)
 
 
 def clamp(b: int, length: int) -> int:
@@ -58,7 +49,6 @@ def written_out(
     return centres
 
 
-@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(
     ("kind", "ratio"),
     [
@@ -67,8 +57,9 @@ def written_out(
         ("sentence_aligned", None),
     ],
 )
-def test_whole_documents(kind, ratio, seed):
-    source, target = documents(seed)
+@given(st.lists(st.tuples(TAGS, TAGS), min_size=1, max_size=4))
+def test_whole_documents(kind, ratio, documents):
+    source, target = zip(*documents, strict=True)
     queries, keys = ragged(target), ragged(source, left=True)
     found = getattr(alignment, kind)(queries, keys, *([] if ratio is None else [ratio]))
     expected = [

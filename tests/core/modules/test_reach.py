@@ -1,22 +1,17 @@
 """Who sees whom, pair by pair, against what is meant."""
 
-import random
-
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gtransformer.modules.packed import BLOCK, PackedPattern
 from gtransformer.modules.reach import Reach, by_document, by_sentence, by_window
 from tests.support import ragged
 
-
-def layout(seed: int, longest: int = 12):
-    """Documents whose tags need not ascend, padded on either side."""
-    draw = random.Random(seed)
-    return ragged(
-        [[draw.randint(1, 3) for _ in range(draw.randint(1, longest))] for _ in range(4)],
-        left=seed % 2 == 0,
-    )
+# Three documents whose tags need not ascend, padded on either side.
+TAGS = st.lists(st.integers(1, 3), min_size=1, max_size=12)
+LAYOUTS = st.builds(ragged, st.tuples(TAGS, TAGS, TAGS).map(list), left=st.booleans())
 
 
 def pairs(reach: Reach) -> set[tuple[int, int]]:
@@ -41,21 +36,17 @@ def expected(queries, keys, sees, causal: bool) -> set[tuple[int, int]]:
 
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("seed", range(4))
-def test_pairs(seed, causal, own):
-    queries = layout(seed)
-    keys = queries if own else layout(seed + 10)
-    centres = np.random.default_rng(seed).integers(0, keys.doc_lengths[queries.doc])
+@given(LAYOUTS, LAYOUTS, st.lists(st.integers(0, 11), min_size=1), st.sampled_from([0, 1, 3, 50]))
+def test_pairs(causal, own, queries, keys, numbers, width):
+    keys = queries if own else keys
     assert pairs(by_document(queries, keys, causal)) == expected(
         queries, keys, lambda i, j: True, causal
     )
     by_tag = expected(queries, keys, lambda i, j: queries.tag[i] == keys.tag[j], causal)
     assert pairs(by_sentence(queries, keys, causal)) == by_tag
-    for width in (0, 1, 3, 50):
-        near = expected(
-            queries, keys, lambda i, j, w=width: abs(keys.position[j] - centres[i]) <= w, causal
-        )
-        assert pairs(by_window(queries, keys, centres, width, causal)) == near
+    centres = np.resize(numbers, queries.total) % keys.doc_lengths[queries.doc]
+    near = expected(queries, keys, lambda i, j: abs(keys.position[j] - centres[i]) <= width, causal)
+    assert pairs(by_window(queries, keys, centres, width, causal)) == near
 
 
 def test_blocks_where_every_query_has_a_window_of_its_own():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.errors import UserError
@@ -56,13 +56,17 @@ def first_fit(source, target, limit, most, longest):
     return instances, dropped
 
 
-def test_rule_on_random_documents():
-    draw = random.Random(1)
-    for _ in range(400):
-        source, target = ([draw.randint(0, 12) for _ in range(20)] for _ in range(2))
-        limits = draw.randint(3, 60), draw.choice([None, 1, 2, 7]), draw.choice([None, 9, 12])
-        found = document_instances(source, target, *limits[:2], max_sentence_tokens=limits[2])
-        assert found == first_fit(source, target, *limits)
+@settings(max_examples=200)
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=20),
+    st.integers(3, 60),
+    st.sampled_from([None, 1, 2, 7]),
+    st.sampled_from([None, 9, 12]),
+)
+def test_rule_on_random_documents(pairs, limit, most, longest):
+    source, target = map(list, zip(*pairs, strict=True))
+    found = document_instances(source, target, limit, most, max_sentence_tokens=longest)
+    assert found == first_fit(source, target, limit, most, longest)
 
 
 def test_instance_line_and_back():
@@ -82,49 +86,37 @@ def test_lines_that_are_no_instances(line):
         split_instance(line)
 
 
-def test_what_is_written_is_the_documents_again(tmp_path):
+def words(sentence: str) -> int:
+    return len(sentence.split())
+
+
+SENTENCE = st.lists(st.sampled_from("abc"), min_size=1, max_size=9).map(" ".join)
+DOCUMENT = st.lists(st.tuples(SENTENCE, SENTENCE), min_size=1, max_size=9)
+
+
+@given(
+    st.lists(DOCUMENT, min_size=1, max_size=9),
+    st.integers(5, 50),
+    st.sampled_from([None, 1, 3]),
+    st.sampled_from([None, 7]),
+)
+def test_what_is_written_is_the_documents_again(tmp_path_factory, documents, limit, most, longest):
     """Of random documents, by the instance index; and counted."""
-    random.seed(2)
-    for trial in range(10):
-        documents = [
-            [
-                [
-                    " ".join(f"w{random.randint(0, 99)}" for _ in range(random.randint(1, 30)))
-                    for _ in range(2)
-                ]
-                for _ in range(random.randint(1, 25))
-            ]
-            for _ in range(random.randint(1, 12))
+    folder = tmp_path_factory.mktemp("instances")
+    for side, name in enumerate(("source", "target")):
+        texts = ["".join(f"{pair[side]}\n" for pair in document) for document in documents]
+        (folder / name).write_text("".join(f"<d>\n{text}" for text in texts))
+    sides = folder / "source", folder / "target"
+    report = write_instances(
+        *sides, folder, "test", ("en", "de"), limit, most, max_sentence_tokens=longest
+    )
+    index = InstanceIndex.load(folder / "test.en-de.instances.json")
+    assert report.instances == len(index.instances)
+    assert report.dropped_too_long == len(index.dropped)
+    for side, lang in enumerate(("en", "de")):
+        lines = (folder / f"test.{lang}").read_text().splitlines()
+        expected = [
+            [None if longest and max(map(words, pair)) > longest else pair[side] for pair in one]
+            for one in documents
         ]
-        longest, folder = random.choice([None, 25]), tmp_path / f"{trial}"
-        folder.mkdir()
-        for side, name in enumerate(("source", "target")):
-            lines = "".join(
-                "<d>\n" + "".join(f"{pair[side]}\n" for pair in document) for document in documents
-            )
-            (folder / name).write_text(lines)
-        limits = {"max_tokens": random.randint(5, 150), "max_sents": random.choice([None, 1, 3])}
-        report = write_instances(
-            folder / "source",
-            folder / "target",
-            folder,
-            "test",
-            ("en", "de"),
-            **limits,
-            max_sentence_tokens=longest,
-        )
-        instance_index = InstanceIndex.load(folder / "test.en-de.instances.json")
-        assert report.instances == len(instance_index.instances) and report.dropped_too_long == len(
-            instance_index.dropped
-        )
-        for side, lang in enumerate(("en", "de")):
-            instances = [
-                split_instance(line) for line in (folder / f"test.{lang}").read_text().splitlines()
-            ]
-            for found, document in zip(join(instance_index, instances), documents, strict=True):
-                assert found == [
-                    None
-                    if longest and max(len(part.split()) for part in pair) > longest
-                    else pair[side]
-                    for pair in document
-                ]
+        assert join(index, map(split_instance, lines)) == expected

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gtransformer.cli.translate import main
 from gtransformer.preprocess.formats import Options, read
@@ -214,16 +215,19 @@ def test_switches_of_ass(tmp_path, cue, result):
     assert pysubs2.load(str(tmp_path / "b.ass"))[0].text == result
 
 
-def test_divide_loses_nothing():
-    draw = random.Random(1)
-    for _ in range(300):
-        lengths = [draw.randint(1, 40) for _ in range(draw.randint(1, 4))]
-        text = " ".join("x" * draw.randint(1, 9) for _ in range(draw.randint(1, 12)))
-        parts = divide(text, lengths)
-        assert len(parts) == len(lengths) and "".join(parts).replace(" ", "") == text.replace(
-            " ", ""
-        )
-        assert all(parts) or len(text.split()) < len(lengths)
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=4),
+    st.lists(st.integers(1, 9), min_size=1, max_size=12),
+)
+def test_divide_loses_nothing(lengths, words):
+    text = " ".join("x" * length for length in words)
+    parts = divide(text, lengths)
+    assert len(parts) == len(lengths)
+    assert "".join(parts).replace(" ", "") == text.replace(" ", "")
+    assert all(parts) or len(words) < len(lengths)
+
+
+def test_divide():
     assert divide("a b c d", [1, 3]) == ["a", "b c d"] and divide("今天天气", [5, 5]) == [
         "今天",
         "天气",

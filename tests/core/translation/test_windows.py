@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from itertools import islice
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gtransformer.data.instances import BOUNDARY_TOKENS, greedy
 from gtransformer.translation.lines import GAP, MOST_LINES, cut, read_text, windows
@@ -21,51 +22,30 @@ def by_comma(line: str) -> list[str]:
     return [part for part in line.split(",") if part.strip()]
 
 
-def random_text(draw: random.Random, lines: int, parts: int) -> list[str]:
-    """Lines of 1 to ``parts`` sentences of 1 to 12 words; a third of them long; some blank."""
-
-    def sentence() -> str:
-        return "w " * draw.randint(1, draw.choice((3, 12, 40)))
-
-    return [
-        "" if draw.random() < 0.1 else ",".join(sentence() for _ in range(draw.randint(1, parts)))
-        for _ in range(lines)
-    ]
-
-
-def costs(text: list[str]) -> list[list[int]]:
-    """Sentence lengths by document."""
+@given(
+    st.lists(st.lists(st.integers(1, 40), max_size=4), max_size=40),
+    st.sampled_from([1, 100, 10**9]),
+    st.sampled_from([None, 1, 3]),
+)
+def test_instances_are_the_greedy_ones_whatever_the_windows(lines, window_tokens, max_sents):
+    """Of lines that have several sentences or, between documents, none."""
+    text = [",".join("w " * length for length in line) for line in lines]
+    found = list(windows(read_text(text, words, by_comma), LIMIT, window_tokens, max_sents))
+    assert [line.text for window in found for line in window.lines] == text
     documents: list[list[int]] = [[]]
-    for line in text:
-        if line:
-            documents[-1] += [len(part.split()) for part in by_comma(line)]
-        else:
+    for line in lines:
+        documents[-1] += line
+        if not line:
             documents.append([])
-    return [document for document in documents if document]
-
-
-@pytest.mark.parametrize("parts", [1, 4])
-@pytest.mark.parametrize("max_sents", [None, 1, 3])
-@pytest.mark.parametrize("window_tokens", [1, 100, 10**9])
-def test_instances_are_the_greedy_ones_whatever_the_windows(parts, max_sents, window_tokens):
-    for seed in range(10):
-        text = random_text(random.Random(seed), 80, parts)
-        found = list(windows(read_text(text, words, by_comma), LIMIT, window_tokens, max_sents))
-        assert [line.text for window in found for line in window.lines] == text
-        lengths = [
-            [len(window.tokens(position)) for position in one]
-            for window in found
-            for one in window.instances
-        ]
-        expected = []
-        for document in costs(text):
-            for first, last in greedy(
-                [length + BOUNDARY_TOKENS for length in document], LIMIT, max_sents
-            ):
-                expected.append(document[first:last])
-        assert lengths == expected
-        if window_tokens == 1:
-            assert len(found) > 10
+    expected = []
+    for document in documents:
+        costs = [length + BOUNDARY_TOKENS for length in document]
+        expected += [document[first:last] for first, last in greedy(costs, LIMIT, max_sents)]
+    assert expected == [
+        [len(window.tokens(position)) for position in one]
+        for window in found
+        for one in window.instances
+    ]
 
 
 def test_memory_is_bounded():

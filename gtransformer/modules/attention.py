@@ -95,9 +95,8 @@ class MultiheadAttention(nn.Module):
                 torch.empty(2 * relative + 1, self.dim), freeze=False
             )
             nn.init.xavier_uniform_(self.relative.weight)
-        self.query_numbers, self.key_numbers = (
-            SentenceNumbers(channels, True) if numbered else None for _ in "qk"
-        )
+        self.query_numbers = SentenceNumbers(channels, zero=True) if numbered else None
+        self.key_numbers = SentenceNumbers(channels, zero=True) if numbered else None
         # Glorot, scaled as if the three input projections were one matrix (as in fairseq's
         # Transformer if sizes are equal).
         gain = 2**-0.5 if memory_channels == channels else 1.0
@@ -113,18 +112,17 @@ class MultiheadAttention(nn.Module):
         q, k, v = patterns[0].project(self, x, memory)
         dropout = self.dropout if self.training else 0.0
         relative = None if self.relative is None else self.relative.weight
-        if len(patterns) == 1:
-            return self.out_proj(patterns[0].attend(q, k, v, dropout, relative))
-        found = [pattern.attend(q, k, v, dropout, relative) for pattern in patterns]
-        return self.out_proj(torch.cat(found, dim=-1))
+        contexts = [pattern.attend(q, k, v, dropout, relative) for pattern in patterns]
+        # Without a copy in the usual case.
+        return self.out_proj(contexts[0] if len(contexts) == 1 else torch.cat(contexts, dim=-1))
 
     def join_projections(self, dtype: torch.dtype | None) -> None:
         """Let one product give q, k and v, in a copy for decoding; layers with hooks or a
         ``forward`` of their own stay.
         """
         layers = self.q_proj, self.k_proj, self.v_proj
-        hooked = any(one._forward_hooks or one._forward_pre_hooks for one in layers)
-        packed = all(isinstance(one.forward, PackedLinear) for one in layers)
+        hooked = any(layer._forward_hooks or layer._forward_pre_hooks for layer in layers)
+        packed = all(isinstance(layer.forward, PackedLinear) for layer in layers)
         if self.reads_itself and packed and not hooked:
             self.joint = PackedLinear(*layers, dtype=dtype)
 
@@ -136,7 +134,7 @@ class MultiheadAttention(nn.Module):
             together = products(x, self.q_proj, self.k_proj, self.v_proj)
         else:
             return self.project_queries(x, tags), *self.keys_and_values(memory, memory_tags)
-        q, k, v = (one.unflatten(1, (self.heads, -1)) for one in together)
+        q, k, v = (part.unflatten(1, (self.heads, -1)) for part in together)
         if self.query_numbers is not None:
             q = q + self._embedded(self.query_numbers, tags, q)
             k = k + self._embedded(self.key_numbers, tags, k)
@@ -147,23 +145,26 @@ class MultiheadAttention(nn.Module):
         token.
         """
         q = self.q_proj(x).view(-1, self.heads, self.dim)
-        return q if self.query_numbers is None else q + self._embedded(self.query_numbers, tags, q)
+        if self.query_numbers is not None:
+            q = q + self._embedded(self.query_numbers, tags, q)
+        return q
 
     def keys_and_values(self, memory: Tensor, tags: np.ndarray) -> tuple[Tensor, Tensor]:
         """Project memory (Nk, memory_channels) -> two of (Nk, heads, dim); ``tags`` (Nk,) int64."""
-        sides = products(memory, self.k_proj, self.v_proj)
-        k, v = (one.view(-1, self.heads, self.dim) for one in sides)
-        return k if self.key_numbers is None else k + self._embedded(self.key_numbers, tags, k), v
+        k, v = products(memory, self.k_proj, self.v_proj)
+        k, v = k.view(-1, self.heads, self.dim), v.view(-1, self.heads, self.dim)
+        if self.key_numbers is not None:
+            k = k + self._embedded(self.key_numbers, tags, k)
+        return k, v
 
     def _embedded(self, numbers: SentenceNumbers, tags: np.ndarray, like: Tensor) -> Tensor:
         """Embed tags (n,) int64 as queries or keys, (n, heads, dim) in the type of ``like``."""
         if isinstance(tags, Tensor):  # of a packed batch, whose shapes must not depend on them
             return numbers(tags, like.dtype).to(like.dtype).view_as(like)
         # Few sentences, many tokens: each number is embedded once.
-        distinct, inverse = (
-            on_device(one, like.device) for one in np.unique(tags, return_inverse=True)
-        )
-        return numbers(distinct, like.dtype).to(like.dtype).index_select(0, inverse).view_as(like)
+        distinct, inverse = np.unique(tags, return_inverse=True)
+        embedded = numbers(on_device(distinct, like.device), like.dtype).to(like.dtype)
+        return embedded.index_select(0, on_device(inverse, like.device)).view_as(like)
 
 
 def products(x: Tensor, *layers: Linear) -> tuple[Tensor, ...]:
@@ -211,11 +212,12 @@ class ResidualGate(nn.Module):
 
     def __init__(self, channels: int):
         super().__init__()
+        # Checkpoints have these names: W_i and W_s.
         self.own_proj = Linear(channels, channels, bias=False)
         self.found_proj = Linear(channels, channels, bias=False)
 
-    def forward(self, own: Tensor, found: Tensor) -> Tensor:
+    def forward(self, states: Tensor, context: Tensor) -> Tensor:
         """Compute lambda (..., channels) from states H and the result C of their attention, (...,
         channels).
         """
-        return torch.sigmoid(self.own_proj(own) + self.found_proj(found))
+        return torch.sigmoid(self.own_proj(states) + self.found_proj(context))

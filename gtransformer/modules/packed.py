@@ -81,10 +81,10 @@ class Bucket:
         v = v.view(*self.keys.shape, *heads).transpose(1, 2)
         longest = PLAIN_UP_TO.get(q.dtype, 0) if q.device.type == "cpu" else 0
         if relative is None and k.shape[2] > longest:
-            found = functional.scaled_dot_product_attention(
+            context = functional.scaled_dot_product_attention(
                 q, k, v, attn_mask=self.mask, dropout_p=drop, is_causal=self.causal
             )
-            return found.transpose(1, 2).reshape(-1, heads.numel())
+            return context.transpose(1, 2).reshape(-1, heads.numel())
         # No derivative needs the scores themselves, so they are changed in place.
         q = q * (1.0 / math.sqrt(q.shape[-1]))
         scores = torch.matmul(q, k.transpose(2, 3))
@@ -132,24 +132,20 @@ class PackedPattern:
             starts = np.arange(0, len(order), BLOCK)
             ends = np.maximum.reduceat(last, starts)
         lengths = np.diff(starts, append=len(order))
-        self.order, self.segments = (
-            order,
-            np.stack([starts, lengths, first[starts], ends - first[starts]], axis=1),
-        )
+        widths = ends - first[starts]
+        self.order = order
+        self.segments = np.stack([starts, lengths, first[starts], widths], axis=1)
         segment = np.repeat(np.arange(len(starts)), lengths)
         # The keys of its segment that a query sees.
         self._first, self._last = first - first[starts][segment], last - first[starts][segment]
         # What all queries of a segment see decides whether it needs a mask.
         row = np.arange(len(order)) - starts[segment]
-        everything = (self._first == 0) & (self._last == self.segments[segment, 3])
-        triangle = (
-            (self._first == 0) & (self._last == row + 1) & (lengths == self.segments[:, 3])[segment]
-        )
-        everything, triangle = (
-            np.logical_and.reduceat(everything, starts),
-            np.logical_and.reduceat(triangle, starts),
-        )
-        self.kinds = np.where(triangle, CAUSAL_KEYS, np.where(everything, EVERY_KEY, SOME_KEYS))
+        from_first = self._first == 0
+        everything = from_first & (self._last == widths[segment])
+        triangle = from_first & (self._last == row + 1) & (lengths == widths)[segment]
+        self.kinds = np.full(len(starts), SOME_KEYS)
+        self.kinds[np.logical_and.reduceat(everything, starts)] = EVERY_KEY
+        self.kinds[np.logical_and.reduceat(triangle, starts)] = CAUSAL_KEYS
 
     @cached_property
     def buckets(self) -> list[Bucket]:
@@ -178,21 +174,18 @@ class PackedPattern:
         )
 
     @cached_property
-    def gathered(self) -> tuple[Tensor, list[int], Tensor, list[int], Tensor]:
-        """The queries of all buckets, how many each has, the same for the keys, and where results
-        are among them.
+    def gathered(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The queries of all buckets end to end, the same of their keys, and (Nq,) the place of
+        each query among the former.
         """
-        parts = [(one.queries.ravel(), one.keys.ravel(), one.real.ravel()) for one in self.buckets]
-        queries, keys, real = map(np.concatenate, zip(*parts, strict=True))
-        real = np.flatnonzero(real)
-        # A query with no key reads a row of zeros.
+        queries = np.concatenate([bucket.queries.ravel() for bucket in self.buckets])
+        keys = np.concatenate([bucket.keys.ravel() for bucket in self.buckets])
+        real = np.flatnonzero(np.concatenate([bucket.real.ravel() for bucket in self.buckets]))
+        # A query with no key reads a row of zeros, which stands behind all buckets.
         position = np.full(self.queries.total, len(queries))
         position[queries[real]] = real
-        sizes, key_sizes = [len(one[0]) for one in parts], [len(one[1]) for one in parts]
-        queries, keys, position = [
-            on_device(one, self.queries.device) for one in (queries, keys, position)
-        ]
-        return queries, sizes, keys, key_sizes, position
+        device = self.queries.device
+        return on_device(queries, device), on_device(keys, device), on_device(position, device)
 
     @cached_property
     def unpadded(self) -> tuple[list[Tensor], tuple[int, int], bool] | None:
@@ -234,23 +227,25 @@ class PackedPattern:
             and self.unpadded is not None
         ):
             return varlen.attend(q, k, v, *self.unpadded)
-        if not self.buckets:  # zeros, but with gradients for all inputs
-            return q.new_zeros(len(q), q.shape[1] * q.shape[2]) + 0.0 * sum(
-                side[:1].sum() for side in (q, k, v)
-            )
+        if not self.buckets:
+            # Zeros, but with gradients for all inputs: distributed training waits for them.
+            return (0.0 * q).flatten(1) + 0.0 * (k.sum() + v.sum())
         rows = [None] * len(self.buckets)
-        if relative is not None:  # its gradient is a sum over buckets and clipped distances
+        if relative is not None:
+            # Its gradient is a sum over buckets and clipped distances: too long a sum for halves.
             relative = relative.to(torch.promote_types(relative.dtype, torch.float32))
             rows = self._relative_rows(relative)
-        index, sizes, key_index, key_sizes, position = self.gathered
-        queries = q.index_select(0, index).split(sizes)
-        keys, values = (
-            k.index_select(0, key_index).split(key_sizes),
-            v.index_select(0, key_index).split(key_sizes),
-        )
+        index, key_index, position = self.gathered
+        # One gather for all buckets: its backward pass adds up overlapping keys once.
+        queries = q.index_select(0, index).split([bucket.queries.size for bucket in self.buckets])
+        sizes = [bucket.keys.size for bucket in self.buckets]
+        keys = k.index_select(0, key_index).split(sizes)
+        values = v.index_select(0, key_index).split(sizes)
         outputs = []
-        for bucket, *sides, own in zip(self.buckets, queries, keys, values, rows, strict=True):
-            outputs.append(bucket.attend(*sides, dropout, relative, own))
+        for bucket, *sides, distances in zip(
+            self.buckets, queries, keys, values, rows, strict=True
+        ):
+            outputs.append(bucket.attend(*sides, dropout, relative, distances))
         # The row of queries without a key.
         outputs.append(outputs[0].new_zeros(1, outputs[0].shape[1]))
         return torch.cat(outputs).index_select(0, position)
@@ -258,10 +253,14 @@ class PackedPattern:
     def _relative_rows(self, table: Tensor) -> list[Tensor]:
         """Return the table row of each pair of a bucket, (segments, Lq, Lk) int64."""
         if len(table) not in self.rows:
-            own, other = self.queries.position, self.keys.position
-            sides = [(own[one.queries], other[one.keys]) for one in self.buckets]
-            sides = [[on_device(side, table.device) for side in pair] for pair in sides]
-            self.rows[len(table)] = [clipped_distance(*pair, table) for pair in sides]
+            self.rows[len(table)] = [
+                clipped_distance(
+                    on_device(self.queries.position[bucket.queries], table.device),
+                    on_device(self.keys.position[bucket.keys], table.device),
+                    table,
+                )
+                for bucket in self.buckets
+            ]
         return self.rows[len(table)]
 
 

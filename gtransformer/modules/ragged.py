@@ -21,20 +21,14 @@ def on_device(planned: np.ndarray, device: torch.device | str) -> Tensor:
     is queued.
     """
     tensor, device = torch.from_numpy(planned), torch.device(device)
-    if device.type == "cpu":
-        return tensor
-    return (
-        tensor.pin_memory().to(device, non_blocking=True)
-        if device.type == "cuda"
-        else tensor.to(device)
-    )
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 class Ragged:
     """Positions of the N real tokens of a padded (batch, length) block, with the document and
     sentence of each.
-
-    ``column`` (N,) int64 is their place in a row of the block.
 
     Tokens are ordered document by document, in reading order. Masks have one polarity: True means a
     real token.
@@ -43,29 +37,32 @@ class Ragged:
         real: (batch, length) bool, True at real tokens.
         tags: (batch, length) int64 group tags.
 
-    ``whole`` is False for prefixes in decoding: nothing may depend on their length.
+    Attributes:
+        tags: (batch, length) int64 on the host, with ``ABSENT`` at padding.
+        doc, tag, column: (N,) int64 on the host, of each token its document, its group tag and its
+            place in the row of the block.
+        doc_lengths, doc_starts: (batch,) and (batch + 1,) int64, of each document its number of
+            tokens and its first token; the last one ends with the tokens.
+        whole: False for prefixes in decoding: nothing may depend on their length.
     """
 
     whole = True
     batch_keys = None  # see decoding.view.NewestTokens
 
     def __init__(self, real: Tensor, tags: Tensor):
-        self.tags = tags
         # The only synchronisation with the device: one for each layout of a batch.
         self._place(torch.where(real, tags, ABSENT).cpu().numpy(), real.device)
 
     @classmethod
-    def of_tags(cls, tags: np.ndarray, device: torch.device) -> Ragged:
-        """Return the layout of prefixes in decoding; tags (batch, length) int64 on the host,
-        ``ABSENT`` at padding.
-        """
+    def of_tags(cls, tags: np.ndarray, device: torch.device, whole: bool = False) -> Ragged:
+        """Return the layout of tags that are on the host, by default that of prefixes."""
         layout = cls.__new__(cls)
         layout._place(tags, device)
-        layout.whole = False
+        layout.whole = whole
         return layout
 
     def _place(self, tags: np.ndarray, device: torch.device) -> None:
-        self.device = device
+        self.tags, self.device = tags, device
         self.batch, self.length = tags.shape
         real = tags != ABSENT
         self.doc, self.column = np.nonzero(real)
@@ -155,23 +152,19 @@ class Memory:
         """Return the memory with one document a hypothesis; a document is copied for each of its
         hypotheses.
         """
-        if self.documents is None:
+        documents = self.documents
+        if documents is None:
             return self
-        padded = self.layout.pad(self.states).index_select(0, self.documents)
-        real = self.layout.pad(torch.ones_like(self.states[:, 0], dtype=torch.bool)).index_select(
-            0, self.documents
-        )
-        tags = self.layout.pad(on_device(self.layout.tag, self.states.device)).index_select(
-            0, self.documents
-        )
-        layout = Ragged(real, tags)
+        tags = self.layout.tags[documents.cpu().numpy()]
+        layout = Ragged.of_tags(tags, self.layout.device, self.layout.whole)
         extra_memories = {
-            name: replace(one, documents=self.documents).expanded()
-            for name, one in self.extra_memories.items()
-        }
-        per_document = {
-            name: one.index_select(0, self.documents) for name, one in self.per_document.items()
+            name: replace(memory, documents=documents).expanded()
+            for name, memory in self.extra_memories.items()
         }
         return Memory(
-            layout.pack(padded), layout, extra_memories=extra_memories, per_document=per_document
+            layout.pack(self.layout.pad(self.states).index_select(0, documents)),
+            layout,
+            None,
+            extra_memories,
+            {name: rows.index_select(0, documents) for name, rows in self.per_document.items()},
         )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -107,18 +108,14 @@ class DocumentDecoder(DocumentEmbedding):
         """Return the top states of all real tokens, (N, channels); ``kind`` makes the view (see
         ``view``).
         """
-        x, before = (
-            self.embed_batch(prev_output_tokens, layout, memory.per_document),
-            self.state_before(memory),
-        )
+        x = self.embed_batch(prev_output_tokens, layout, memory.per_document)
+        before = self.state_before(memory)
         if before is None:
             return self.run_layers(x, self.view(layout, memory.by_name(), kind))
         # One more token in front of every document, with the tag of its first sentence; afterwards
         # it is cut off.
-        first = layout.tags.new_ones(layout.batch, 1)
-        real = torch.cat([first.bool(), prev_output_tokens.ne(self.padding)], dim=1)
-        longer = Ragged(real, torch.cat([first, layout.tags], dim=1))
-        longer.whole = layout.whole
+        tags = np.pad(layout.tags, ((0, 0), (1, 0)), constant_values=1)
+        longer = Ragged.of_tags(tags, layout.device, layout.whole)
         x = longer.pack(torch.cat([before.to(x.dtype).unsqueeze(1), layout.pad(x)], dim=1))
         x = self.run_layers(x, self.view(longer, memory.by_name(), kind))
         return layout.pack(longer.pad(x)[:, 1:])

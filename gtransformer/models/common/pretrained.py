@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from gtransformer.errors import UserError
 
@@ -80,44 +81,37 @@ def from_transformer(
     Raises UserError naming what is missing, unexpected, of another shape, or untied although the
     model ties it.
     """
-    own, state = model.state_dict(), upgraded(state)
-    given = {PLAIN_ATTENTION.sub(r".\1_local.", name): value for name, value in state.items()}
-    given = {
-        name: value for name, value in given.items() if name in own or not BOOKKEEPING.search(name)
-    }
-    tied = _tied_names(model)
-    for name, first in tied.items():
-        # Older fairseq stores a shared output layer only once.
-        if name not in given and first in given:
-            given[name] = given[first]
+    ours, theirs = model.state_dict(), {}
+    for name, value in upgraded(state).items():
+        name = PLAIN_ATTENTION.sub(r".\1_local.", name)
+        if name in ours or not BOOKKEEPING.search(name):
+            theirs[name] = value
     # Language symbols that the task appends to the dictionary; the pretrained table ends before
     # them.
-    added = len(own[f"{OUTPUT}.weight"]) - model.decoder.predictable[1]
-    grown: dict[tuple[int, int], Tensor] = {}  # a table that is shared grows once
+    added = len(ours[f"{OUTPUT}.weight"]) - model.decoder.predictable[1]
+    tied = _tied_names(model)
+    _check_ties(theirs, tied)
     for name in TABLES:
-        if name in given and name in own:
-            table, ours = given[name], own[name]
-            key = id(table), ours.data_ptr()
-            if key not in grown:
-                grown[key] = _with_own_symbols(table, ours, added)
-            given[name] = grown[key]
-    for name in given.keys() & own.keys():
+        if name in theirs and name in ours and name not in tied:
+            theirs[name] = _with_own_symbols(theirs[name], ours[name], added)
+    # A shared table has grown once, for all its names. Older fairseq stores it under one of them.
+    theirs |= {name: theirs[first] for name, first in tied.items() if first in theirs}
+    for name in theirs.keys() & ours.keys():
         # Heads of several scopes are concatenated, so the projection is as many times as wide.
         if name.endswith(".out_proj.weight"):
-            given[name] = _widen_output(given[name], own[name])
+            theirs[name] = _widen_output(theirs[name], ours[name])
     # Before anything is filled up: a missing layer must not silently start at random.
-    _check_structure(given, own, model.is_pretrained)
-    _check_ties(given, tied)
-    fresh = sorted(own.keys() - given.keys())
+    _check_structure(theirs, ours, model.is_pretrained)
+    fresh = sorted(ours.keys() - theirs.keys())
     for name in fresh:
         # Of an SSRU, which has other projections, nothing can be copied.
         local = name.replace("_global.", "_local.")
-        copied = global_from_local and is_copied(name) and local in given
-        given[name] = given[local] if copied else own[name]
+        copied = global_from_local and is_copied(name) and local in theirs
+        theirs[name] = theirs[local] if copied else ours[name]
     new = sum(not model.is_pretrained(name) for name in fresh)
     if new:
         logger.info("initialised from a Transformer: %d new parameters", new)
-    return given
+    return theirs
 
 
 def make_neutral(state: dict[str, Tensor], fresh: Iterable[str], bias: float) -> None:
@@ -129,57 +123,57 @@ def make_neutral(state: dict[str, Tensor], fresh: Iterable[str], bias: float) ->
     where g is the same everywhere, H_G is zero and H_L is that attention divided by g (our choice).
     All have gradients; what is behind a projection of zeros has them from the second update on.
     """
-    share = torch.sigmoid(torch.tensor(bias)).item()
+    share = torch.sigmoid(torch.tensor(bias)).item()  # g
     for block in [match[1] for name in fresh if (match := GATE_WEIGHT.fullmatch(name))]:
-        gate, ours, other = (
-            f"{block}_{part}" for part in ("gate.0", "local.out_proj", "global.out_proj")
-        )
-        # An SSRU's output is linear in what its input projection gives.
-        if f"{block}_local.input_proj.weight" in state:
-            ours = f"{block}_local.input_proj"
         for part in ("weight", "bias"):
-            if f"{ours}.{part}" in state:
-                state[f"{ours}.{part}"] = state[f"{ours}.{part}"] / share
-            state[f"{other}.{part}"] = torch.zeros_like(state[f"{other}.{part}"])
+            # An SSRU's output is linear in what its input projection gives; that has no bias.
+            local = f"{block}_local.input_proj.{part}"
+            if f"{block}_local.input_proj.weight" not in state:
+                local = f"{block}_local.out_proj.{part}"
+            if local in state:
+                state[local] = state[local] / share
+            zero = f"{block}_global.out_proj.{part}"
+            state[zero] = torch.zeros_like(state[zero])
         # A gate that does not depend on its input, sigmoid(bias) for every token and channel.
-        state[f"{gate}.weight"] = torch.zeros_like(state[f"{gate}.weight"])
-        state[f"{gate}.bias"] = torch.full_like(state[f"{gate}.bias"], bias)
+        weight, biases = f"{block}_gate.0.weight", f"{block}_gate.0.bias"
+        state[weight] = torch.zeros_like(state[weight])
+        state[biases] = torch.full_like(state[biases], bias)
 
 
 def upgraded(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return parameters of a Transformer as fairseq names and cuts them since version 0.9."""
-    found: dict[str, Tensor] = {}
+    result: dict[str, Tensor] = {}
     for name, value in state.items():
         for old, new in OLD_NAMES:
             name = old.sub(new, name)
         match = JOINED.match(name)
         if match is None:
-            found[name] = value
+            result[name] = value
         else:
             # Before 0.9 fairseq stored the three projections as one matrix.
             parts = zip("qkv", value.chunk(3), strict=True)
-            found |= {f"{match[1]}.{key}_proj.{match[2]}": part for key, part in parts}
-    return found
+            result |= {f"{match[1]}.{key}_proj.{match[2]}": part for key, part in parts}
+    return result
 
 
-def _with_own_symbols(table: Tensor, own: Tensor, added: int) -> Tensor:
-    """Return a table (words, channels) with the model's own rows for the ``added`` symbols that it
-    lacks, if it does.
+def _with_own_symbols(table: Tensor, ours: Tensor, added: int) -> Tensor:
+    """Return a table (words, channels) with the model's own rows, from ``ours``, for the ``added``
+    symbols that it lacks, if it does.
     """
-    rows = len(own) - added
-    return torch.cat([table, own[rows:].to(table)]) if added and len(table) == rows else table
+    rows = len(ours) - added
+    lacks = added and len(table) == rows
+    return torch.cat([table, ours[rows:].to(table)]) if lacks else table
 
 
-def _widen_output(weight: Tensor, own: Tensor) -> Tensor:
-    """Return an output projection (channels, channels) for several scopes, zeros for all but the
-    first.
+def _widen_output(weight: Tensor, ours: Tensor) -> Tensor:
+    """Return an output projection (channels, channels) for several scopes, (channels, scopes *
+    channels): zeros for all but the first.
     """
-    scopes, rest = divmod(own.shape[1], weight.shape[1])
-    if rest or scopes < 2 or own.shape[0] != weight.shape[0]:
+    missing = ours.shape[1] - weight.shape[1]
+    # Another width is that of another model, and is refused.
+    if missing <= 0 or missing % weight.shape[1]:
         return weight
-    return torch.cat(
-        [weight, weight.new_zeros(own.shape[0], own.shape[1] - weight.shape[1])], dim=1
-    )
+    return functional.pad(weight, (0, missing))
 
 
 def _tied_names(model: nn.Module) -> dict[str, str]:
@@ -193,20 +187,20 @@ def _tied_names(model: nn.Module) -> dict[str, str]:
 
 
 def _check_structure(
-    given: dict[str, Tensor], own: dict[str, Tensor], is_pretrained: Callable[[str], bool]
+    theirs: dict[str, Tensor], ours: dict[str, Tensor], is_pretrained: Callable[[str], bool]
 ) -> None:
     """Raise UserError, which names the first difference, unless the checkpoint has the model's
     structure and sizes.
     """
     reasons = [
         f"it lacks {name}"
-        for name in own
-        if name not in given and is_pretrained(name) and not BOOKKEEPING.search(name)
+        for name in ours
+        if name not in theirs and is_pretrained(name) and not BOOKKEEPING.search(name)
     ]
-    for name in given:
-        shapes = [tuple(one[name].shape) if name in one else None for one in (given, own)]
-        if shapes[0] != shapes[1]:
-            reasons.append(f"its {name} is {shapes[0]}, this model's {shapes[1]}")
+    shapes = {name: tuple(value.shape) for name, value in ours.items()}
+    for name, value in theirs.items():
+        if value.shape != shapes.get(name):
+            reasons.append(f"its {name} is {tuple(value.shape)}, this model's {shapes.get(name)}")
     if reasons:
         raise UserError(
             f"the pretrained checkpoint is of another structure: {reasons[0]} (differences: "
@@ -215,9 +209,9 @@ def _check_structure(
         )
 
 
-def _check_ties(given: dict[str, Tensor], tied: dict[str, str]) -> None:
+def _check_ties(theirs: dict[str, Tensor], tied: dict[str, str]) -> None:
     for name, first in tied.items():
-        if name in given and first in given and not given[name].equal(given[first]):
+        if name in theirs and first in theirs and not theirs[name].equal(theirs[first]):
             raise UserError(
                 f"the pretrained checkpoint has a {name} of its own, but this model shares it "
                 f"with {first}: train with the options for sharing embeddings that it was trained "

@@ -44,7 +44,7 @@ def documents(draw: random.Random, number: int, recurring: bool = False) -> Ragg
 
 
 def on_gpu(layout: Ragged) -> Ragged:
-    return Ragged(layout.pad(torch.ones(layout.total, dtype=bool)).cuda(), layout.tags.cuda())
+    return Ragged.of_tags(layout.tags, torch.device("cuda"), whole=True)
 
 
 def reach_of(kind, queries: Ragged, keys: Ragged, causal: bool, seed: int = 1) -> Reach:

@@ -18,6 +18,9 @@ from gtransformer.files import read_lines
 
 Schema = TypeVar("Schema")
 
+# fairseq's options of half precision, all for GPUs, as a recipe writes them.
+HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
+
 
 def dashed(name: str) -> str:
     """Return a key with dashes: ``warmup_updates`` is ``warmup-updates``."""

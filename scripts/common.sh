@@ -43,10 +43,17 @@ run_python() {
     PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}" exec "$PYTHON" "$@"
 }
 
+has_gpu() { nvidia-smi -L >/dev/null 2>&1; }
+
 # A step of a script: a command line, which is printed where the script was given --print, and otherwise run.
+# A training is changed for this machine's GPUs by the rule of recipes; without a GPU it has the paper's setting.
 run() {
-    say "$1"
-    [[ -n "$PRINT" ]] || eval "$1"
+    local command="$1"
+    if [[ "$command" == fairseq-train* && -x "$PYTHON" ]] && has_gpu; then
+        command="$(run_python -m gtransformer.run.commands "$command")"
+    fi
+    say "$command"
+    [[ -n "$PRINT" ]] || eval "$command"
 }
 
 # Threads that wait for one another sleep: spinning slows a training down many times beside any other busy program.

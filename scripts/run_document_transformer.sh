@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The Document Transformer in two steps (Zhang et al. 2018):
 # scripts/run_document_transformer.sh DATASET prepare|train|test DIR
-# The settings are those of configs/document/base.yaml, for four GPUs; with fewer, multiply --update-freq.
+# The settings are those of configs/document/base.yaml, for four GPUs;
+# on other GPUs the updates are as large.
 # --print prints the commands.
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The sentence Transformer, and G-Transformer fine-tuned on it (Bao et al. 2021):
 # scripts/run_finetune.sh DATASET prepare|train|test DIR
-# The settings are those of configs/doc_base_finetune.yaml, for four GPUs; with fewer, multiply --update-freq.
+# The settings are those of configs/doc_base_finetune.yaml, for four GPUs;
+# on other GPUs the updates are as large.
 # --print prints the commands.
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"

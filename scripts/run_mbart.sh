@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # G-Transformer fine-tuned on mBART25 (Bao et al. 2021), whose files are in pretrained/mbart25:
 # scripts/run_mbart.sh DATASET prepare|train|test DIR
-# The settings are those of configs/mbart.yaml, for four GPUs; with fewer, multiply --update-freq.
+# The settings are those of configs/mbart.yaml, for four GPUs;
+# on other GPUs the updates are as large.
 # --print prints the commands.
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"

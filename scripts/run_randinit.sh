@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # G-Transformer, randomly initialised (Bao et al. 2021):
 # scripts/run_randinit.sh DATASET prepare|train|test DIR
-# The settings are those of configs/base.yaml, for four GPUs; with fewer, multiply --update-freq.
+# The settings are those of configs/base.yaml, for four GPUs;
+# on other GPUs the updates are as large.
 # --print prints the commands.
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"

@@ -16,8 +16,6 @@ LOG="$VENV/setup.log"
 
 step() { say "set-up [$SECONDS s]: $*"; }
 
-has_gpu() { nvidia-smi -L >/dev/null 2>&1; }
-
 fits() { # a Python of a supported version that can make an environment
     "$1" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1
 }

@@ -21,12 +21,12 @@ from gtransformer.modules import varlen
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.plugin.config import FUSED_LOSS
 from gtransformer.plugin.document_dataset import DocumentPairDataset
+from gtransformer.settings import HALF_PRECISION, dashed
 
 logger = logging.getLogger(__name__)
 
 AUTO, ON, OFF = COMPILE
 LEAST_FULL = 60  # per cent of packed batches that is no padding
-HALF_PRECISION = ("fp16", "bf16", "amp", "memory_efficient_fp16", "memory_efficient_bf16")
 
 
 class Compiling:
@@ -75,8 +75,14 @@ class Compiling:
             return None
         parts = [_parts(dataset.src), _parts(dataset.tgt)]
         counts = [np.concatenate([np.diff(one.ranges)[:, 0] for one in side]) for side in parts]
-        longest = max(int(one.sentences.lengths.max(initial=1)) for side in parts for one in side)
-        capacity = capacity_of(batches, sizes, np.maximum(*counts), longest)
+        longest = [max(int(one.sentences.lengths.max(initial=1)) for one in side) for side in parts]
+        encoder, decoder = self.model.encoder, self.model.decoder
+        drops_bos = encoder.marks != BOTH_MARKS
+        for side, tokens in ((encoder, longest[0] - drops_bos), (decoder, longest[1])):
+            # The graph does not check it: fairseq leaves out documents alone that are too long.
+            if side.restarts and side.embed_positions is not None:
+                side.embed_positions.grow(tokens)
+        capacity = capacity_of(batches, sizes, np.maximum(*counts), max(longest))
         if self.capacity:
             capacity = Capacity(*map(max, astuple(self.capacity), astuple(capacity)))
         self.capacity = capacity
@@ -89,12 +95,11 @@ class Compiling:
                 "not by --batch-size"
             )
             return None
-        encoder, decoder = self.model.encoder, self.model.decoder
-        source, target = (
-            Symbols(side.bos, side.padding, drops_bos, side.restarts)
-            for side, drops_bos in ((encoder, encoder.marks != BOTH_MARKS), (decoder, False))
+        return Packer(
+            capacity,
+            Symbols(encoder.bos, encoder.padding, drops_bos, encoder.restarts),
+            Symbols(decoder.bos, decoder.padding, False, decoder.restarts),
         )
-        return Packer(capacity, source, target)
 
 
 def _parts(side) -> list:
@@ -117,14 +122,14 @@ def _unfit_options(whole: DictConfig, model: nn.Module, on_gpu: bool) -> str | N
         return "the output layer is not one matrix product"
     if not on_gpu:
         return None
-    half = any(whole.common[name] for name in HALF_PRECISION)
+    half = any(value and dashed(name) in HALF_PRECISION for name, value in whole.common.items())
     if not half and str(model.cfg.autocast) == "none":
         return "attention of fixed shapes needs half precision on a GPU (--autocast bfloat16)"
-    attentions = [one for one in model.modules() if isinstance(one, MultiheadAttention)]
-    queries = torch.zeros(1, 1, attentions[0].dim, dtype=torch.bfloat16, device="cuda")
-    if not varlen.is_usable(queries, 0.0):
+    dims = {one.dim for one in model.modules() if isinstance(one, MultiheadAttention)}
+    queries = [torch.zeros(1, 1, dim, dtype=torch.bfloat16, device="cuda") for dim in dims]
+    if not all(varlen.is_usable(one, 0.0) for one in queries):
         return (
-            "variable-length attention needs PyTorch 2.10, a GPU of the Ampere generation, and "
+            "variable-length attention needs PyTorch 2.11, a GPU of the Ampere generation, and "
             "heads whose size is divisible by 8 and at most 256"
         )
     return compiler_fault("cuda")

@@ -9,9 +9,8 @@ from pathlib import Path
 import torch
 
 from gtransformer.run.recipe import Options
+from gtransformer.settings import HALF_PRECISION
 
-# Half precision is for GPUs; recipes with these options can still be used on the CPU.
-HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
 # Values on and off, which YAML reads as true and false.
 SWITCHES = ("context-loss", "marks-loss", "sentence-rule")
 LARGE_GPU = 60e9  # bytes: room for every recipe's update in one batch
@@ -50,6 +49,7 @@ def executable(command: list[str]) -> list[str]:
 
 def on_device(options: Options, gpus: int) -> Options:
     """Return the options; without GPUs, for the CPU and in full precision."""
+    # Recipes whose precision is for GPUs can still be used on the CPU.
     if gpus:
         return options
     kept = {key: value for key, value in options.items() if key not in HALF_PRECISION}
@@ -89,3 +89,28 @@ def gpu_options(options: Options, batches: int) -> Options:
     if options.get("fp16") and torch.cuda.is_bf16_supported(including_emulation=False):
         found |= {"fp16": None, "autocast": "bfloat16"}
     return found
+
+
+def for_this_machine(command: str) -> str:
+    """Return a command line of fairseq-train as a recipe's is for this machine's GPUs.
+
+    Without a GPU it stays as it is, in the setting of the paper.
+    """
+    gpus = torch.cuda.device_count()
+    if not gpus:
+        return command
+    program, data, *words = shlex.split(command)
+    options: Options = {}
+    for word in words:
+        if word.startswith("--"):
+            name = word.removeprefix("--")
+            options[name] = True
+        else:
+            options[name] = word
+    devices = int(options.pop("distributed-world-size", 1))
+    options |= device_options(options, devices, gpus)
+    return as_typed([program, data, *to_arguments(options)])
+
+
+if __name__ == "__main__":  # for scripts/common.sh
+    print(for_this_machine(sys.argv[1]))

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from fairseq import options
 
 from gtransformer.cli import run
@@ -95,15 +96,16 @@ def parsed(line: list[str]) -> dict[str, object]:
 
 
 def test_commands_of_the_scripts(capsys):
-    """Printed without data or GPU, they have the flags of the recipe; those of ``run_all.sh`` for
-    three data sets can be read, and each reads what the one before it writes.
+    """Printed without data, they have the flags of the recipe; those of ``run_all.sh`` for three
+    data sets can be read, and each reads what the one before it writes. Without a GPU no
+    environment is needed.
     """
     names = " ".join(RECIPES)
     printed = bash(
         f"for name in {names}; do echo $name; for mode in prepare train test; do "
         "./run_$name.sh ted $mode out --print; done; done; echo all; "
         "./run_all.sh randinit out --print",
-        GTRANSFORMER_VENV="/nowhere",
+        GTRANSFORMER_VENV=sys.prefix if torch.cuda.is_available() else "/nowhere",
     )
     assert printed.returncode == 0, printed.stderr
     found: dict[str, list[list[str]]] = {}
@@ -113,7 +115,8 @@ def test_commands_of_the_scripts(capsys):
         else:
             current.append(line)
     for name, (recipe, gpus) in RECIPES.items():
-        assert run.main([recipe, "ted", "all", "--dry-run", "--gpus", str(gpus)]) == 0
+        gpus = str(torch.cuda.device_count() or gpus)
+        assert run.main([recipe, "ted", "all", "--dry-run", "--gpus", gpus]) == 0
         expected = [
             shlex.split(line, comments=True) for line in capsys.readouterr().out.split("\n")
         ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import sys
 import threading
@@ -20,7 +21,7 @@ from gtransformer.cli.run import main
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
 from gtransformer.run import run, stage
-from gtransformer.run.commands import device_options, to_arguments
+from gtransformer.run.commands import device_options, for_this_machine, to_arguments
 from tests.core.plugin.loaded import LEN48
 
 pytestmark = pytest.mark.slow
@@ -78,14 +79,18 @@ LARGE, SMALL = 80e9, 11e9
     ],
 )
 def test_the_same_update_as_a_gpu_does_it_best(monkeypatch, memory, bfloat16, given, expected):
-    """Two devices' four batches of 1,000 tokens, on one GPU."""
+    """Two devices' four batches of 1,000 tokens, on one GPU; of a script, too."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bfloat16)
     properties = Namespace(total_memory=memory)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
     options = {"max-tokens": 1000, "update-freq": 4, "fp16": True, **given}
     found = options | device_options(options, 2, 1)
     assert {key: value for key, value in found.items() if value is not None} == expected
+    words = ["fairseq-train", "a 'folder'", *to_arguments(options)]
+    changed = for_this_machine(shlex.join([*words, "--distributed-world-size", "2"]))
+    assert shlex.split(changed) == [*words[:2], *to_arguments(found)]
 
 
 def test_to_arguments():

@@ -46,13 +46,12 @@ def patch() -> None:
     """Apply all patches; a second call changes nothing."""
     allow_what_checkpoints_hold()
     quiet_hydra()
-    AMPOptimizer.clip_grad_norm = _clip_unscaled
     distributed_fairseq_model.DistributedDataParallel = _distributed_data_parallel
     _wrap(checkpoint_utils, "load_checkpoint_to_cpu", _load_checkpoint)
     _wrap(options, "parse_args_and_arch", _parse_arguments)
     _wrap(distributed, "call_main", _call_main)
+    _wrap(AMPOptimizer, "clip_grad_norm", _clip_unscaled)
     _wrap(fairseq_utils, "clip_grad_norm_", _clip_foreach)
-    _wrap(fairseq_utils, "move_to_cuda", _move_pinned)
     _wrap(trainer.Trainer, "clip_grad_norm", _look_back)
     _wrap(trainer.Trainer, "_reduce_and_log_stats", _log_unread)
     _wrap(iterators.BufferedIterator, "_create_consumer", _create_stoppable)
@@ -137,7 +136,7 @@ def quiet_hydra() -> None:
 # --- Training
 
 
-def _clip_unscaled(self, max_norm, aggregate_norm_fn=None):
+def _clip_unscaled(clip, self, max_norm, aggregate_norm_fn=None) -> Tensor:
     """Divide the gradients of a training with ``--amp`` by the loss scale only once.
 
     fairseq's ``AMPOptimizer`` lets the scaler unscale PyTorch's optimizer, for clipping, but step
@@ -204,15 +203,6 @@ def _log_unread(log, self, *arguments) -> dict:
         return log(self, *arguments)
     finally:
         self.tpu = on_tpu
-
-
-def _move_pinned(move, sample, device=None) -> dict:
-    """Copy batches to a GPU from pinned memory: from other memory the host waits for the copy."""
-
-    def pinned(tensor: Tensor) -> Tensor:
-        return tensor if tensor.is_cuda else tensor.pin_memory()
-
-    return move(fairseq_utils.apply_to_sample(pinned, sample), device)
 
 
 _readers: WeakSet[iterators.BackgroundConsumer] = WeakSet()  # threads that read batches ahead

@@ -17,6 +17,7 @@ PACKED = "packed"  # the field of a batch
 SENTENCES, DOCUMENTS = "sentences", "documents"
 TOKENS_MULTIPLE = 128  # capacities are rounded up to what matrix products and attention like
 LENGTH_MULTIPLE = 64
+COUNT_MULTIPLE = 32  # so that most shards of a corpus need no graph of their own
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ def capacity_of(
     return Capacity(
         # Every piece of padding has a token on both sides, so that no query is without keys.
         tokens=_rounded(most * longest // (longest - 1) + 2, TOKENS_MULTIPLE),
-        sentences=max(int(sentences[batch].sum()) for batch in real),
-        documents=max(map(len, real)),
+        sentences=_rounded(max(int(sentences[batch].sum()) for batch in real), COUNT_MULTIPLE),
+        documents=_rounded(max(map(len, real)), COUNT_MULTIPLE),
         longest_sentence=longest,
         # Padding is cut into segments as long as a sentence, which count as documents, too.
         longest_document=max(

@@ -89,9 +89,12 @@ class LearnedPositions(nn.Embedding):
         nn.init.zeros_(self.weight[padding])
 
     def forward(self, offset: Tensor, longest: int) -> Tensor:
-        """Embed as SinusoidalPositions does; raises UserError for a document longer than the
-        table.
-        """
+        """Embed as SinusoidalPositions does."""
+        self.grow(longest)
+        return super().forward(offset + self.padding_idx + 1)
+
+    def grow(self, longest: int) -> None:
+        """Raise UserError for a text longer than the table, which cannot grow."""
         if longest > self.positions:
             raise UserError(
                 f"a text of {longest} tokens does not fit the {self.positions} learned positions "
@@ -99,7 +102,6 @@ class LearnedPositions(nn.Embedding):
                 "--max-instance-tokens), or, if positions restart at each sentence, shorter "
                 "sentences (a smaller --max-sentence-tokens)"
             )
-        return super().forward(offset + self.padding_idx + 1)
 
 
 class SentenceNumbers(nn.Module):

@@ -14,14 +14,10 @@ import torch
 from torch import Tensor
 
 
-def kernel() -> Callable | None:
-    """Return PyTorch's kernel; None before PyTorch 2.10. Imported late because its module imports
-    the compiler.
-    """
-    try:
-        from torch.nn.attention.varlen import varlen_attn
-    except ImportError:
-        return None
+def kernel() -> Callable:
+    """Return PyTorch's kernel. Imported late because its module imports the compiler."""
+    from torch.nn.attention.varlen import varlen_attn
+
     return varlen_attn
 
 
@@ -54,6 +50,6 @@ def is_usable(q: Tensor, dropout: float) -> bool:
         # FlashAttention's own limits on the size of a head.
         and q.shape[-1] % 8 == 0
         and q.shape[-1] <= 256
-        and kernel() is not None
+        and torch.__version__ >= (2, 11)  # before, the kernel has no window
         and torch.cuda.get_device_capability(q.device) >= (8, 0)
     )

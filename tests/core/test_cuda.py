@@ -17,11 +17,8 @@ from itertools import chain, product
 
 import pytest
 import torch
-from fairseq import optim
 from fairseq.utils import apply_to_sample
-from omegaconf import OmegaConf
 
-from gtransformer.modules import varlen
 from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
 from gtransformer.plugin.optimizers import FUSED as NAME
 from gtransformer.search.sequential import SequentialGenerator
@@ -33,7 +30,6 @@ from tests.core.models import test_docflat as docflat
 from tests.core.models import test_numpy
 from tests.core.models.batch_documents import document
 from tests.core.models.test_numpy import pairs
-from tests.core.plugin.test_optimizers import SHAPES, assert_alike, options
 from tests.core.search import test_second_pass as second_pass
 from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
@@ -47,7 +43,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(GPU and not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
-ONLY_GPU = pytest.mark.skipif(not GPU, reason="for GPUs alone")
 
 CONVERTED = {
     "positions": "sentence",
@@ -171,38 +166,6 @@ def test_loss_and_gradients(dictionary, name):
     assert max(errors.values()) < 4e-2, errors  # on the CPU at most 2.5e-2
 
 
-@ONLY_GPU
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_the_kernel_for_unequal_lengths_is_in_use(dtype):
-    """Else segments are attended in buckets, and the tests above have not tried it."""
-    assert varlen.is_usable(torch.zeros(1, 2, 8, dtype=dtype, device=DEVICE), 0.0)
-
-
-@pytest.mark.parametrize("name", ["adam", NAME])
-def test_steps_of_adam(name):
-    """The same gradients, several steps, clipped."""
-    results = []
-    for device in ("cpu", DEVICE):
-        draw = torch.Generator().manual_seed(1)
-        parameters = [
-            torch.nn.Parameter(torch.randn(shape, generator=draw).to(device)) for shape in SHAPES
-        ]
-        optimiser = optim.build_optimizer(OmegaConf.create(options(name)), parameters)
-        norms = []
-        for number in range(8):
-            optimiser.zero_grad()
-            for parameter in parameters:
-                parameter.grad = (10.0**-number * torch.randn(parameter.shape, generator=draw)).to(
-                    device
-                )
-            optimiser.multiply_grads(1 / 7)
-            norms.append(float(optimiser.clip_grad_norm(0.05)))
-            optimiser.step()
-        results.append((norms, [parameter.detach().cpu() for parameter in parameters]))
-    assert results[1][0] == pytest.approx(results[0][0], rel=1e-5)
-    assert_alike(results[1][1], results[0][1], 1e-5)
-
-
 def whole(dictionary, model, sources, beam, **task):
     return Translator(dictionary, [model], task, **SEARCH, beam=beam)(sources)
 
@@ -316,7 +279,7 @@ PRECISIONS["fp16, memory"] = ["--memory-efficient-fp16"]
 @pytest.mark.parametrize("precision", PRECISIONS if GPU else ["float32", "bfloat16"])
 def test_training_resumed_then_generating(corpus, tmp_path, precision, optimiser):
     """Losses fall, validation measures all it can, a resumed run goes on, and its checkpoint
-    translates.
+    translates; in half precision compiled.
     """
     half = (
         ["--fp16-init-scale=128"]
@@ -328,7 +291,8 @@ def test_training_resumed_then_generating(corpus, tmp_path, precision, optimiser
         f"--optimizer={optimiser}",
         "--criterion=fused_label_smoothed_cross_entropy", "--label-smoothing=0.1", "--dropout=0.1",
         "--clip-norm=1",
-        "--attention-dropout=0.1", "--max-tokens=500", "--lr=0.002", "--warmup-updates=5",
+        "--attention-dropout=0.1" if precision == "float32" or not GPU else "--compile=on",
+        "--max-tokens=500", "--lr=0.002", "--warmup-updates=5",
         "--no-epoch-checkpoints",
         "--eval-bleu", '--eval-bleu-args={"beam": 2, "max_len_b": '
                        '3}', f"--save-dir={tmp_path}",

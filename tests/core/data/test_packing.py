@@ -75,20 +75,13 @@ def test_all_batches_have_one_shape_and_hold_their_documents():
             tags = [np.cumsum(np.array(one) == BOS).tolist() for one in documents]
             assert own["tag"][real].tolist() == sum(tags, [])
             shapes.add((name, own["tokens"].shape, *(b.shape for b in own["bounds"].values())))
+        for kind in (SENTENCES, DOCUMENTS):  # no query is without keys
+            lengths = [made[name]["bounds"][kind].diff() for name in ("source", "target")]
+            assert torch.equal(lengths[0] > 0, lengths[1] > 0)
         target = made["target"]
         counts = target["predicted"].ne(PAD)
         assert (target["predicted"][counts] == target["tokens"][counts] + 100).all()
     assert len(shapes) == 2
-
-
-def test_no_query_is_without_keys():
-    """Padding is cut into as many segments on both sides."""
-    pairs, batches, capacity = corpus()
-    for batch in batches:
-        made = packed([pairs[one] for one in batch], capacity)
-        for kind in (SENTENCES, DOCUMENTS):
-            lengths = [made[name]["bounds"][kind].diff() for name in ("source", "target")]
-            assert torch.equal(lengths[0] > 0, lengths[1] > 0)
 
 
 def test_a_target_with_fewer_sentences_keeps_its_place():
@@ -117,6 +110,6 @@ def test_positions_restart_and_the_source_begins_without_its_mark():
 def test_more_than_the_capacity_is_refused(more):
     pairs, batches, capacity = corpus()
     largest = max(batches, key=len)
-    object.__setattr__(capacity, more, getattr(capacity, more) // 2)
+    object.__setattr__(capacity, more, getattr(capacity, more) // 3)
     with pytest.raises(ValueError, match="does not fit"):
         packed([pairs[one] for one in largest], capacity)

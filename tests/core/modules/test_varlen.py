@@ -1,29 +1,21 @@
-"""Attention over segments of unequal length: the layout on the CPU with a kernel written out, the
-real one on a GPU.
-"""
+"""Attention over segments of unequal length: the layout on the CPU, the kernel on a GPU."""
 
 import random
 
 import pytest
 import torch
-from torch.nn import functional
 
 from gtransformer.modules import varlen
+from gtransformer.modules.segments import segment_attention
 from tests.core.modules.test_engines import on_gpu
 from tests.support import make_local_or_global, ragged, random_lengths, relative_error
 
 
-def written_out(q, k, v, cu_seq_q, cu_seq_k, max_q, max_k, *, window_size):
-    """What the kernel is documented to compute, segment by segment."""
-    outputs = []
-    bounds = [side.tolist() for side in (cu_seq_q, cu_seq_k)]
-    assert max_q == max(b - a for a, b in zip(bounds[0], bounds[0][1:], strict=False))
-    assert max_k == max(b - a for a, b in zip(bounds[1], bounds[1][1:], strict=False))
-    for a, b, c, d in zip(bounds[0], bounds[0][1:], bounds[1], bounds[1][1:], strict=False):
-        sides = (side.transpose(0, 1) for side in (q[a:b], k[c:d], v[c:d]))
-        result = functional.scaled_dot_product_attention(*sides, is_causal=window_size == (-1, 0))
-        outputs.append(result.transpose(0, 1))
-    return torch.cat(outputs)
+def on_cpu(q, k, v, query_bounds, key_bounds, *longest, window_size):
+    """Compute with the kernel's arguments what the CPU's operator does."""
+    for bounds, most in zip((query_bounds, key_bounds), longest, strict=True):
+        assert most == bounds.diff().max()
+    return segment_attention(q, k, v, query_bounds, key_bounds, window_size == (-1, 0))
 
 
 def layout(draw, *sentences):
@@ -56,7 +48,7 @@ def test_layout(monkeypatch, local, causal, own, seed):
     expected = make_local_or_global("dense", queries, keys, local, causal).attend(*sides, 0.0)
     calls = []
     monkeypatch.setattr(
-        varlen, "kernel", lambda: lambda *a, **b: calls.append(1) or written_out(*a, **b)
+        varlen, "kernel", lambda: lambda *a, **b: calls.append(1) or on_cpu(*a, **b)
     )
     pattern = make_local_or_global("packed", queries, keys, local, causal)
     found = varlen.attend(*sides, *pattern.unpadded)

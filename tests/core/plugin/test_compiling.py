@@ -6,7 +6,7 @@ import torch
 
 from gtransformer.data.packing import PACKED
 from gtransformer.errors import UserError
-from gtransformer.models.common import compiled
+from gtransformer.models.common import compiled, embedding
 from gtransformer.plugin.compiling import Compiling
 from tests.commands import TRAINING, losses, run
 from tests.core.plugin.loaded import LEN48, built, iterator
@@ -71,9 +71,13 @@ def test_targets_that_count(tmp_path):
     assert sum(batch["ntokens"] for batch in found) == counted
 
 
-def test_an_instance_over_the_budget(tmp_path):
+def test_what_does_not_fit_is_refused_when_batches_are_made(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="--max-tokens 20"):
         opened(tmp_path, max_tokens=20)
+    opened(tmp_path, "--positions=sentence", "--decoder-learned-pos")
+    monkeypatch.setattr(embedding, "LEARNED_POSITIONS", 3)
+    with pytest.raises(UserError, match="the 3 learned positions"):
+        opened(tmp_path, "--positions=sentence", "--decoder-learned-pos")
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,24 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from gtransformer.data.packing import Packer, Symbols, capacity_of
 from gtransformer.models.common import compiled
 from gtransformer.models.common.compiled import compiled_loss, compiler_fault, why_not_compiled
+from gtransformer.models.transformer import (
+    InstanceTransformerModel,
+    LstTransformerConfig,
+    LstTransformerModel,
+)
 from gtransformer.modules.fused_loss import fused_cross_entropy
 from tests.core.search.systems import SYSTEMS
-from tests.support import pad_batch, random_document, random_lengths, tiny_model
+from tests.support import drawn, pad_batch, random_document, random_lengths, tiny_model
 
+pytestmark = pytest.mark.slow
+
+# Compilation takes as long as there are layers. Each has group and global attention, but for the
+# lower one of "partial".
+LAYERS = dict.fromkeys(("encoder_layers", "decoder_layers"), 1)
+CONTEXT = dict.fromkeys(("encoder_ctxlayers", "decoder_ctxlayers", "cross_ctxlayers"), 1)
+ONE_LAYER = LAYERS | CONTEXT
 OPTIONS = {
-    "partial": {},
+    "partial": dict.fromkeys(LAYERS, 2),
     "full": {"doc_mode": "full"},
     "global alone": {"context_attention": "global"},
     "converted": {
@@ -94,12 +106,18 @@ def counter(monkeypatch):
     return counting
 
 
-@pytest.mark.parametrize("name", [*OPTIONS, "doc_transformer", "lst_transformer by sentence"])
+OTHERS = {
+    "doc_transformer": (InstanceTransformerModel,),
+    "lst_transformer by sentence": (LstTransformerModel, LstTransformerConfig),
+}
+
+
+@pytest.mark.parametrize("name", [*OPTIONS, *OTHERS])
 def test_one_graph_for_four_batches_with_equal_loss_and_gradients(dictionary, counter, name):
     if name in OPTIONS:
-        model = tiny_model(dictionary, **OPTIONS[name]).double().train()
+        model = tiny_model(dictionary, **ONE_LAYER | OPTIONS[name]).double().train()
     else:
-        model = SYSTEMS[name](dictionary).train()
+        model = drawn(dictionary, *OTHERS[name], **LAYERS).train()
     assert why_not_compiled(model) is None
     batches = four_batches(dictionary)
     pack = packer(model, batches)
@@ -119,7 +137,7 @@ def test_one_graph_for_four_batches_with_equal_loss_and_gradients(dictionary, co
 def test_targets_that_do_not_count_change_nothing(dictionary, counter):
     """As of the context, and of symbols that the model cannot predict."""
     words = {"first_output_word": dictionary.eos(), "output_words": 14}
-    model = tiny_model(dictionary, **words).double().train()
+    model = tiny_model(dictionary, **words, **ONE_LAYER).double().train()
     batch, pad = four_batches(dictionary)[0], dictionary.pad()
     for target in batch[2]:
         target[:3] = pad
@@ -137,7 +155,7 @@ def test_targets_that_do_not_count_change_nothing(dictionary, counter):
 
 
 def test_dropout_is_drawn_anew(dictionary, counter):
-    model = tiny_model(dictionary, dropout=0.5).train()
+    model = tiny_model(dictionary, dropout=0.5, **ONE_LAYER).train()
     batch = four_batches(dictionary)[0]
     packed = packer(model, [batch])(*batch)
     losses = {compiled_loss(model, packed, 0.1)[0].item() for _ in range(3)}
@@ -170,7 +188,7 @@ def test_a_compiler_that_fails(monkeypatch):
 
 
 def test_a_hook_that_a_layer_gets_later_is_called(dictionary, counter):
-    model = tiny_model(dictionary, dropout=0.0).train()
+    model = tiny_model(dictionary, **ONE_LAYER).train()
     batch = four_batches(dictionary)[0]
     packed = packer(model, [batch])(*batch)
     before = compiled_loss(model, packed, 0.1)[0]

@@ -44,7 +44,7 @@ FORCED = {
         dictionary, decoder_unit="ssru", doc_mode="full"
     ).double(),
 }
-BEAM, STEPS, SWAP = 2, 90, 50  # longer than the first slots; where beams change places
+BEAM, STEPS, SWAP = 2, 70, 40  # longer than the first slots; where beams change places
 
 
 def full_pass(model, memory, document: int, tokens: list[int]) -> torch.Tensor:

@@ -11,6 +11,7 @@ from gtransformer.plugin.compiling import Compiling
 from tests.commands import TRAINING, losses, run
 from tests.core.plugin.loaded import LEN48, built, iterator
 
+pytestmark = pytest.mark.slow
 FUSED = "--criterion=fused_label_smoothed_cross_entropy"
 
 
@@ -109,7 +110,7 @@ def test_training_and_resumption(tmp_path):
     """The same losses as without, also of a training that stops and resumes, with workers."""
     folder = LEN48 / "bin"
     data = [folder, *TRAINING, "--arch=gtransformer_mini", FUSED, "--max-tokens=150", "--lr=0.001"]
-    data += ["--encoder-layers=2", "--decoder-layers=2", "--encoder-ctxlayers=1"]
+    data += ["--encoder-layers=1", "--decoder-layers=1", "--encoder-ctxlayers=1"]
     data += ["--decoder-ctxlayers=1", "--cross-ctxlayers=1", "--dropout=0"]
     data += ["--warmup-updates=2", "--disable-validation", "--label-smoothing=0.1"]
     data += ["--save-interval-updates=3", "--num-workers=2", "--update-freq=2"]

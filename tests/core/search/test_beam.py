@@ -50,7 +50,7 @@ def both_ways(dictionary, models, batch, options, **task):
 def test_finds_what_the_search_written_out_finds(dictionary, documents, system, name, rule):
     draw = random.Random(f"{system} {name}")  # every pair has its own documents
     model = SYSTEMS[system](dictionary)
-    batch = documents(draw, [random_lengths(draw, draw.randint(1, 5), 5) for _ in range(4)])
+    batch = documents(draw, [random_lengths(draw, draw.randint(1, 5), 4) for _ in range(3)])
     translate, found = both_ways(dictionary, [model], batch, OPTIONS[name], sentence_rule=rule)
     if rule == "on":
         for document, (best, *_) in zip(batch, found, strict=True):

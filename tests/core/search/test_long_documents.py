@@ -25,7 +25,7 @@ def held(state: CachedState) -> int:
 @torch.no_grad()
 @pytest.mark.parametrize("context", [0, 1])
 def test_memory_is_linear_in_length(dictionary, documents, monkeypatch, context):
-    """Eight times the sentences of 30 words: eight times the memory, and what doubling capacities
+    """Eight times the sentences of 20 words: eight times the memory, and what doubling capacities
     reserves.
     """
     states = []
@@ -36,11 +36,11 @@ def test_memory_is_linear_in_length(dictionary, documents, monkeypatch, context)
     layers = {f"{name}_ctxlayers": context for name in ("encoder", "decoder", "cross")}
     model = tiny_model(dictionary, encoder_layers=1, decoder_layers=1, **layers)
     draw, sizes = random.Random(5), {}
-    for sentences in (4, 32):
+    for sentences in (3, 24):
         translate = Translator(
             dictionary, [model], beam=3, max_len_a=1, max_len_b=0, min_len=1 << 20
         )
-        ((found, *_),) = translate(documents(draw, [[30] * sentences]))
-        assert len(found["tokens"]) == 32 * sentences
+        ((found, *_),) = translate(documents(draw, [[20] * sentences]))
+        assert len(found["tokens"]) == 22 * sentences
         sizes[sentences] = held(states.pop())
-    assert sizes[32] < 2 * 8 * sizes[4]
+    assert sizes[24] < 2 * 8 * sizes[3]

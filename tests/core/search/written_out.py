@@ -5,14 +5,22 @@ whole prefixes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 
+from gtransformer.modules.ragged import Memory
 from gtransformer.search.generator import DocumentGenerator
 
 Candidate = tuple[
     float, list[int], list[float]
 ]  # sum of log probabilities, tokens from <s> on, their log probabilities
+
+
+@lru_cache(maxsize=4)  # each step of a search reads the same
+def encoded(model, source: tuple[int, ...], copies: int) -> Memory:
+    """Return what the encoder makes of a document, so many times."""
+    return model.encoder(torch.tensor([source] * copies))["memory"][0]
 
 
 @torch.no_grad()
@@ -22,10 +30,7 @@ def log_probabilities(
     """(prefixes, length, vocabulary), all prefixes equally long, of targets whose lengths are not
     known yet.
     """
-    memory, tokens = (
-        model.encoder(torch.tensor([source] * len(prefixes)))["memory"][0],
-        torch.tensor(prefixes),
-    )
+    memory, tokens = encoded(model, tuple(source), len(prefixes)), torch.tensor(prefixes)
     layout = model.decoder.layout(tokens)
     layout.whole = False
     x = model.decoder.extract_ragged(tokens, layout, memory)

@@ -165,11 +165,11 @@ FAULTS = {
         "np.random.RandomState().permutation",
         "plugin/test_epochs.py",
     ),
-    "documents in the same order in every epoch": (
-        "plugin/batches.py",
-        "self.seed + epoch",
-        "self.seed",
-        "plugin/test_document_batches.py",
+    "batches that go on in the next document": (
+        "data/batching.py",
+        "(full or position in ends)",
+        "full",
+        "data/test_batching.py",
     ),
     "a mean of checkpoints over one too many": (
         "plugin/checkpoints.py",

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 SIZE, DOCUMENT = "size", "document"
 ORDERS = (SIZE, DOCUMENT)
-
-
-def document_order(positions: np.ndarray) -> np.ndarray:
-    """Return (instances,) int64, the order by document and position; ``positions`` (instances, 2)
-    int64.
-    """
-    return np.lexsort((positions[:, 1], positions[:, 0]))
 
 
 def fill_batches(
@@ -45,19 +37,3 @@ def fill_batches(
             filled = 0
         filled += size
     return np.split(np.asarray(indices), starts[1:]) if len(indices) else []
-
-
-def mixed(documents: Sequence[int], seed: int) -> np.ndarray:
-    """Return a random order of batches that keeps the batches of each document in order; (batches,)
-    int64.
-
-    Args:
-        documents: (batches,) the document of each.
-    """
-    documents = np.asarray(documents, dtype=np.int64)
-    # Shuffled documents say which document comes at each place; its batches fill these places in
-    # their own order.
-    drawn = np.random.RandomState(seed % 2**32).permutation(documents)
-    order = np.empty(len(documents), dtype=np.int64)
-    order[np.argsort(drawn, kind="stable")] = np.argsort(documents, kind="stable")
-    return order

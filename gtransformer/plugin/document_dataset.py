@@ -10,7 +10,7 @@ from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
 from fairseq.utils import apply_to_sample
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE, with_counted_targets
-from gtransformer.data.batching import document_order, fill_batches
+from gtransformer.data.batching import fill_batches
 from gtransformer.data.packing import PACKED, Packer
 from gtransformer.data.word_dropout import WordDropout
 
@@ -149,7 +149,7 @@ class DocumentPairDataset(LanguagePairDataset):
         epoch continues with the instances that are left.
         """
         if self.documents is not None:
-            return document_order(self.documents)
+            return np.lexsort(self.documents.T[::-1])
         everything = np.arange(len(self))
         if self.shuffle:
             everything = np.random.RandomState(self.seed).permutation(len(self))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import logging
 from argparse import Namespace
+from functools import cached_property
 
 import numpy as np
 import torch
 from fairseq import utils
 from fairseq.data import Dictionary
-from fairseq.data.data_utils import infer_language_pair
+from fairseq.data.encoders import build_tokenizer
 from fairseq.tasks import FairseqTask, register_task
 from fairseq.tasks.translation import TranslationTask
 
@@ -19,12 +20,10 @@ import gtransformer.plugin.criterion
 import gtransformer.plugin.models
 import gtransformer.plugin.optimizers  # noqa: F401
 from gtransformer.data.batch_fields import counted
-from gtransformer.data.instances import STORED
 from gtransformer.data.sentences import RunDataset, SideSentences
 from gtransformer.data.sides import Sides
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of, prefix_of
-from gtransformer.plugin.batches import DocumentIterator
 from gtransformer.plugin.compiling import Compiling
 from gtransformer.plugin.config import TranslationDocConfig
 from gtransformer.plugin.document_dataset import DocumentPairDataset
@@ -69,16 +68,22 @@ class TranslationDocTask(TranslationTask):
     @classmethod
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
         """Load the dictionaries of ``cfg.data``; infer the languages if both are missing."""
-        if cfg.source_lang is None and cfg.target_lang is None:
-            cfg.source_lang, cfg.target_lang = infer_language_pair(utils.split_paths(cfg.data)[0])
-        if None in (cfg.source_lang, cfg.target_lang):
-            raise UserError(f"{cfg.data}: give --source-lang and --target-lang")
+        # fairseq would also infer the one that is given.
+        if (cfg.source_lang is None) != (cfg.target_lang is None):
+            raise UserError("--source-lang and --target-lang: give both, or none to infer both")
         return super().setup_task(cfg, **kwargs)
 
     @classmethod
     def load_dictionary(cls, filename: str) -> Dictionary:
         """Load a dictionary whose text shows where sentences begin and end."""
         return DocumentDictionary.load(filename)
+
+    @cached_property
+    def detokeniser(self):
+        """What ``--eval-bleu-detok`` names, in the languages of the task."""
+        languages = {"source_lang": self.cfg.source_lang, "target_lang": self.cfg.target_lang}
+        languages |= json.loads(self.cfg.eval_bleu_detok_args or "{}")
+        return build_tokenizer(Namespace(tokenizer=self.cfg.eval_bleu_detok, **languages))
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
         """Load ``{split}.{source}-{target}.*`` of the data directory; for training, of the epoch's
@@ -115,44 +120,26 @@ class TranslationDocTask(TranslationTask):
         if self.compiling and training and dataset.packer is None:
             batches = iterator.frozen_batches
             dataset.packer = self.compiling.packer(dataset, batches, max_tokens)
-        if dataset.documents is not None:
-            iterator.__class__ = DocumentIterator  # fairseq has no place where a task chooses it
         return iterator
 
-    def filter_indices_by_size(
-        self, indices, dataset, max_positions=None, ignore_invalid_inputs=False
-    ):
-        """Return the indices of instances that are not too long; raise UserError if all are.
+    def filter_indices_by_size(self, indices, *more):
+        """Return the indices of instances that are not too long.
 
         Documents that are decoded window by window are never too long: their windows are checked
         later.
         """
         if self.options.whole_documents:
             return indices
-        kept = super().filter_indices_by_size(
-            indices, dataset, max_positions, ignore_invalid_inputs
-        )
-        if len(indices) and not len(kept):
-            raise UserError(
-                f"{self.cfg.data}: all {len(indices)} instances have more tokens than the model "
-                "has positions; prepare shorter ones"
-            )
-        return kept
+        return super().filter_indices_by_size(indices, *more)
 
     def build_dataset_for_inference(
         self, src_tokens, src_lengths, constraints=None
     ) -> DocumentPairDataset:
-        """Return a dataset of typed or piped lines (fairseq-interactive), each a list of ``<s>
-        words </s>``.
+        """Return a dataset of typed or piped lines (fairseq-interactive), each an instance ``<s>
+        words </s> <s> words </s>``, whatever ``--instances`` says.
 
-        Raises UserError for a line that does not begin with ``<s>``, and for an ``--instances``
-        that would group lines.
+        Raises UserError for a line that does not begin with ``<s>``.
         """
-        if self.options.scheme.kind != STORED:
-            raise UserError(
-                f"--instances {self.cfg.instances}: each line is translated as one instance; give "
-                "--instances stored, and write the sentences of an instance on one line"
-            )
         stored = torch.cat(src_tokens).numpy()
         side = SideSentences(stored, np.array(src_lengths), self.src_dict, "the input")
         source = RunDataset(side, side.stored_ranges())

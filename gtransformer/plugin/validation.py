@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from argparse import Namespace
 
-from fairseq.data.encoders import build_tokenizer
 from fairseq.tasks import FairseqTask
 from sacrebleu.metrics import BLEU
 from sacrebleu.metrics.bleu import BLEUScore
@@ -31,14 +28,11 @@ def sentence_bleu(task: FairseqTask, generated: list[list[dict]], targets: Tenso
         targets: (batch, length) int64, its targets.
     """
     cfg, dictionary = task.cfg, task.target_dictionary
-    languages = {"source_lang": cfg.source_lang, "target_lang": cfg.target_lang}
-    languages |= json.loads(cfg.eval_bleu_detok_args or "{}")
-    detokeniser = build_tokenizer(Namespace(tokenizer=cfg.eval_bleu_detok, **languages))
 
     def sentences(tokens: Tensor, unknown: str) -> list[str]:
         given = {"unk_string": unknown, "extra_symbols_to_ignore": task.sides.no_text}
         text = dictionary.string(tokens, cfg.eval_bleu_remove_bpe, **given)
-        return sentences_of(detokeniser.decode(text))
+        return sentences_of(task.detokeniser.decode(text))
 
     hypotheses: list[str] = []
     references: list[str] = []

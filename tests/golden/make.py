@@ -19,11 +19,13 @@ import tempfile
 import zlib
 from argparse import Namespace
 from pathlib import Path
+from unittest import mock
 
 import fairseq
 import numpy as np
 import torch
 from fairseq import options, tasks
+from fairseq.data.iterators import EpochBatchIterator
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import generate, preprocess, train
 
@@ -266,11 +268,26 @@ def model_values(
     return values
 
 
+def document_after_document(iterator, epoch: int, fix_batches_to_gpus: bool, shuffle: bool):
+    """Return an epoch's batches in the order with which the files were written: documents mixed at
+    random, the batches of each in order.
+    """
+    batches = list(iterator.frozen_batches)
+    documents = iterator.dataset.documents[[batch[0] for batch in batches], 0]
+    places = np.random.RandomState(iterator.seed + epoch).permutation(documents)
+    order = np.empty(len(batches), dtype=int)
+    order[np.argsort(places, kind="stable")] = np.argsort(documents, kind="stable")
+    return [batches[number] for number in order]
+
+
 def trained_values(
     data: Path, folder: Path, system: list[str], *more: str
 ) -> dict[str, np.ndarray]:
     """Return the parameters after six updates of fairseq-train, which are in float32."""
-    train.main(configuration(data, folder, system, *more))
+    by_document = "--batch-order=document" in system
+    order = document_after_document if by_document else EpochBatchIterator.ordered_batches
+    with mock.patch.object(EpochBatchIterator, "ordered_batches", order):
+        train.main(configuration(data, folder, system, *more))
     state = torch.load(folder / "checkpoint_last.pt", weights_only=True)["model"]
     return {
         f"updated/{name}": value.numpy()

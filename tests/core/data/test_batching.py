@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gtransformer.data.batching import fill_batches, mixed
+from gtransformer.data.batching import fill_batches
 
 
 @pytest.mark.parametrize("by_document", [False, True])
@@ -33,16 +33,3 @@ def test_batches_hold_as_much_as_is_allowed(by_document, lengths, most_tokens, m
             too_long = most_tokens is not None and total + tokens[following[0]] > most_tokens
             ends = by_document and documents[batch[0]] != documents[following[0]]
             assert too_long or len(batch) == most or ends
-
-
-def test_batches_of_documents_take_turns():
-    documents = np.repeat([3, 1, 7], [5, 4, 6])
-    orders = [mixed(documents, seed) for seed in range(20)]
-    for order in orders:
-        assert sorted(order.tolist()) == list(range(15))
-        for document in (1, 3, 7):
-            own = [number for number in order.tolist() if documents[number] == document]
-            assert own == sorted(own)
-    assert len({tuple(order) for order in orders}) == 20 and np.array_equal(
-        mixed(documents, 4), orders[4]
-    )

@@ -43,9 +43,8 @@ def test_unknown_language(corpus):
 def test_missing_data(tmp_path, corpus):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         setup(tmp_path / "nowhere")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="give --source-lang"):
-        setup(tmp_path / "empty", source_lang=None, target_lang=None)
+    with pytest.raises(UserError, match="give both"):
+        setup(corpus(train=1), target_lang=None)
     task = setup(corpus(train=1))
     with pytest.raises(UserError, match=r"no binarised test set for en-de"):
         task.load_dataset("test")

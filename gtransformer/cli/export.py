@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
+from gtransformer.files import read_record
 from gtransformer.installation import provenance
 from gtransformer.translation.options import add_search_options, search_of
 
@@ -36,12 +37,12 @@ def main(argv: list[str] | None = None) -> None:
 
     from gtransformer.plugin.checkpoints import model_in
     from gtransformer.plugin.export import export, usual_search
-    from gtransformer.run.stage import search_of_run
+    from gtransformer.run.stage import SEARCH
 
     logging.getLogger("gtransformer.plugin").setLevel(logging.WARNING)
     origin = provenance("export", argv)
     checkpoint = args.checkpoint or model_in(args.source / "checkpoints")
-    search = usual_search(checkpoint).given(search_of(search_of_run(args.source)))
+    search = usual_search(checkpoint).given(search_of(read_record(args.source / SEARCH)))
     search = search.given(vars(args))
     manifest = export(args.source, args.output, search, origin, checkpoint, args.prepared)
     settings = manifest["settings"]

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.preprocess.corpus import SPLITS
 from gtransformer.run.recipe import listing, load_recipe, start_from
 
 STAGES = ("prepare", "train", "generate", "score", "all")
@@ -42,8 +41,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--langs", metavar="SOURCE,TARGET", help="as in the file names (default: the recipe's)")
     add("--output", type=Path, metavar="DIR", help="of this run (default: runs/RECIPE/CORPUS)")
     add("--prepared", type=Path, metavar="DIR", help="use this prepared corpus")
-    add("--checkpoint", type=Path, metavar="FILE", help="translate with this model")
-    add("--split", default="test", choices=[*SPLITS.values()], help="to translate (%(default)s)")
     parser.add_changes("the recipe")
     add("--gpus", type=int, metavar="N", help="GPUs; 0: the CPU (default: all)")
     add("--dry-run", action="store_true", help="print the commands, run nothing")
@@ -107,8 +104,6 @@ def main(argv: list[str] | None = None) -> None:
         changes,
         output=args.output,
         prepared=args.prepared,
-        checkpoint=args.checkpoint,
-        split=args.split,
         gpus=torch.cuda.device_count() if args.gpus is None else args.gpus,
         dry=args.dry_run,
         again=args.again,
@@ -116,8 +111,6 @@ def main(argv: list[str] | None = None) -> None:
     print(f"# {run.recipe.name}: {run.recipe.description}", flush=True)
     if args.stage != "all":
         getattr(run, args.stage)()
-    elif args.checkpoint:
-        run.all(("prepare", "generate", "score"))
     else:
         run.all()
     if not args.dry_run:

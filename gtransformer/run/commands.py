@@ -12,7 +12,7 @@ from gtransformer.run.recipe import Options
 from gtransformer.settings import HALF_PRECISION
 
 # Values on and off, which YAML reads as true and false.
-SWITCHES = ("context-loss", "marks-loss", "sentence-rule")
+SWITCHES = ("compile", "context-loss", "marks-loss", "sentence-rule")
 LARGE_GPU = 60e9  # bytes: room for every recipe's update in one batch
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -42,9 +42,7 @@ def as_typed(command: list[str]) -> str:
 def executable(command: list[str]) -> list[str]:
     """Return a command of fairseq or of this package as one of this Python, wherever PATH leads."""
     program, *words = command
-    if program.startswith("fairseq-"):
-        return [sys.executable, "-m", program.replace("fairseq-", "fairseq_cli."), *words]
-    return [sys.executable, "-m", *command]
+    return [sys.executable, "-m", program.replace("fairseq-", "fairseq_cli."), *words]
 
 
 def on_device(options: Options, gpus: int) -> Options:

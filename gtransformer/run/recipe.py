@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
@@ -15,7 +16,6 @@ from gtransformer.settings import read_yaml, typed
 
 SECTIONS = ("prepare", "task", "train", "generate", "score")
 LANGUAGES = ("source-lang", "target-lang", "langs")
-OTHERS = ("based-on", "prepared-from", "pretrained-from")  # keys that name other recipes
 NO_RECIPES = ("experiments", "hydra")  # folders in configs/ that the list of recipes leaves out
 AVERAGED = "average-checkpoints"  # in section train: not of fairseq-train, but a step after it
 Options = dict[str, Any]
@@ -26,13 +26,11 @@ class Recipe:
     """The settings of a recipe, combined with those that it is based on.
 
     Attributes:
-        name: its file's name without ``.yaml``, in ``configs/`` with its folder: "base",
-            "window/base".
-        rows: rows of papers' tables that it reproduces, by table; not inherited.
+        name: "base", "window/base"; of an own file its name without ``.yaml``.
         devices: number of devices that its batches are meant for.
-        based_on: the file whose settings this one changes.
-        prepared_from: the file of the recipe whose prepared corpus it uses, if not its own.
-        pretrained_from: the file of the recipe whose model training starts from.
+        based_on: the recipe whose settings this one changes.
+        prepared_from: the recipe whose prepared corpus it uses, if not its own.
+        pretrained_from: the recipe whose model training starts from.
         measure_start: also translate with the model before training, and compare.
         prepare, task, train, generate, score: options by program; ``task`` is for training and
             generation.
@@ -40,7 +38,6 @@ class Recipe:
 
     name: str = ""
     description: str = ""
-    rows: dict[str, Any] = field(default_factory=dict)
     devices: int = 1
     based_on: Optional[str] = None  # noqa: UP045
     prepared_from: Optional[str] = None  # noqa: UP045
@@ -80,39 +77,31 @@ class Recipe:
         return self.options("prepare") | languages
 
 
-def recipe_files() -> list[Path]:
-    """Return the files of the package's recipes: those of ``configs/``, then folder by folder."""
-    files = sorted(config_directory().rglob("*.yaml"), key=lambda path: (len(path.parts), path))
-    return [path for path in files if path.parent.name not in NO_RECIPES]
-
-
 def recipe_names() -> list[str]:
-    """Return the names of the package's recipes."""
-    return [name_of(path) for path in recipe_files()]
-
-
-def name_of(path: Path) -> str:
-    """Return the name of a file's recipe: in a folder of ``configs/`` with the folder."""
-    folder, top = path.resolve().parent, config_directory().resolve()
-    return f"{folder.name}/{path.stem}" if folder.parent == top else path.stem
+    """Return the names of the package's recipes: those of ``configs/``, then folder by folder."""
+    top = config_directory()
+    files = sorted(top.rglob("*.yaml"), key=lambda path: (len(path.parts), path))
+    files = [path.relative_to(top) for path in files if path.parent.name not in NO_RECIPES]
+    return [str(path.with_suffix("")) for path in files]
 
 
 def listing() -> str:
     """Return a line for each recipe: its name and description."""
-    lines = [f"  {name_of(path):27} {read_yaml(path)['description']}" for path in recipe_files()]
+    lines = [
+        f"  {name:27} {read_yaml(find_recipe(name))['description']}" for name in recipe_names()
+    ]
     return "\n".join(lines)
 
 
-def find_recipe(name: str, folder: Path | None = None) -> Path:
-    """Return the file of a recipe: a path, or a name in ``folder`` or ``configs/``."""
-    top = config_directory()
-    for path in (Path(name), (folder or top) / f"{name}.yaml", top / f"{name}.yaml"):
+def find_recipe(name: str) -> Path:
+    """Return the file of a recipe: a path, or a name in ``configs/``."""
+    for path in (Path(name), config_directory() / f"{name}.yaml"):
         if path.suffix == ".yaml" and path.is_file():
             return path
     raise UserError(f"unknown recipe '{name}': give the path of a YAML file, or one of --help")
 
 
-def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
+def load_recipe(name: str, changes: Sequence[str] = ()) -> Recipe:
     """Read a recipe.
 
     Args:
@@ -124,26 +113,23 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
     Raises UserError for an unknown recipe, a damaged file, an unknown section, or a change without
     ``=``.
     """
-    path = find_recipe(name)
-    for change in changes or []:
+    for change in changes:
         if "=" not in change:
             raise UserError(f"--set {change}: write SECTION.OPTION=VALUE")
-    content = OmegaConf.merge(_with_bases(path), OmegaConf.from_dotlist(changes or []))
+    content = OmegaConf.merge(_with_bases(name), OmegaConf.from_dotlist(list(changes)))
     content = OmegaConf.to_container(content)
+    # A section without options is empty in YAML.
     sections = {section: content.get(section) or {} for section in SECTIONS}
-    return typed(content | sections | {"name": name_of(path)}, Recipe, f"recipe {name}")
+    name = Path(name).stem if name.endswith(".yaml") else name
+    return typed(content | sections | {"name": name}, Recipe, f"recipe {name}")
 
 
-def _with_bases(path: Path) -> Options:
-    """Return the content of a recipe over that of its base; names of other recipes become paths."""
-    content = read_yaml(path)
-    for key in OTHERS:
-        if content.get(key):
-            content[key] = str(find_recipe(content[key], path.parent))
+def _with_bases(name: str) -> Options:
+    """Return the content of a recipe over that of its base."""
+    content = read_yaml(find_recipe(name))
     if not content.get("based-on"):
         return content
-    base = _with_bases(Path(content["based-on"]))
-    base.pop("rows", None)
+    base = _with_bases(content["based-on"])
     return OmegaConf.to_container(OmegaConf.merge(base, content))
 
 

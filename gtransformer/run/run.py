@@ -24,6 +24,8 @@ from gtransformer.run.stage import SEARCH, run_stage
 
 CHECKPOINTS = "checkpoints"  # in a run's directory
 STAGES = ("prepare", "train", "generate", "score")
+SPLIT = "test"  # what is translated
+TRANSLATIONS = f"{SPLIT}.jsonl"  # in a run's directory
 # In section generate: START lets the first pass be the translations of the model that training
 # started from; else a file is named.
 FIRST_PASS, START = "first-pass", "start"
@@ -42,8 +44,6 @@ class Run:
         raw: the folder of the raw corpus.
         directory: where everything is written.
         prepared: the prepared corpus.
-        checkpoint: the model that translates.
-        split: what is translated: train, valid or test.
         preparer: the recipe that prepares the corpus.
         start: the run whose model training starts from.
         before: the run that saves the model before training (``measure-start``).
@@ -56,24 +56,25 @@ class Run:
     raw: Path
     directory: Path
     prepared: Path
-    checkpoint: Path
     preparer: Recipe
-    split: str = "test"
     start: Run | None = None
     before: Run | None = None
     gpus: int = 0
     dry: bool = False
     again: bool = False
 
+    @property
+    def checkpoint(self) -> Path:
+        """The model that translates."""
+        return model_file(self.recipe, self.directory)
+
     def all(self, stages: Sequence[str] = STAGES) -> None:
         """Run all stages; first train the model that training starts from."""
-        done = None
-        if self.start and "train" in stages:
+        if self.start:
             self.start.all(("prepare", "train"))
-            done = self.start.prepared
-        for stage in stages:
-            if stage != "prepare" or done != self.prepared:
-                getattr(self, stage)()
+        is_prepared = self.start and self.start.prepared == self.prepared
+        for stage in stages[1:] if is_prepared else stages:
+            getattr(self, stage)()
 
     def prepare(self) -> None:
         """Prepare the raw corpus; the program itself keeps one that was prepared in the same
@@ -92,9 +93,8 @@ class Run:
         options = {"save-dir": checkpoints, **self.training()}
         names = ("finetune-from-model", "sentence-model")
         models = [Path(options[name]) for name in names if options.get(name)]
-        tuned = options.get("finetune-from-model")
-        if tuned and not self.dry:
-            check_noted(Path(tuned), self.prepared)
+        for model in () if self.dry else models:
+            check_noted(model, self.prepared)
         self._fairseq("train", "train", options, *models)
         if not self.dry:  # also when done before: an interruption may have come in between
             write_json(checkpoints / NOTED, noted_digests(self.prepared))
@@ -102,7 +102,7 @@ class Run:
             if self.before:
                 print(keep_better(self.before.checkpoint, self.checkpoint, self.recipe))
         if self.recipe.averaged:
-            options = {"last": self.recipe.averaged, "or-fewer": True, "output": self.checkpoint}
+            options = {"last": self.recipe.averaged, "output": self.checkpoint}
             words = ["gtransformer", "average", str(checkpoints)]
             self._run("average", words, options, checkpoints / "checkpoint_last.pt")
 
@@ -119,40 +119,39 @@ class Run:
         return on_device(options, self.gpus)
 
     def generate(self) -> None:
-        """Run fairseq-generate, which writes SPLIT.jsonl."""
+        """Run fairseq-generate on the test set, which writes test.jsonl."""
         options = self.recipe.options("task", "generate")
         if options.get(FIRST_PASS) == START:
             if self.start:
                 self.start.generate()
             start = Path(self.training()["finetune-from-model"]).parents[1]
-            options[FIRST_PASS] = start / f"{self.split}.jsonl"
+            options[FIRST_PASS] = start / TRANSLATIONS
         inputs = [Path(options[FIRST_PASS])] if options.get(FIRST_PASS) else []
         if not self.dry:
             check_noted(self.checkpoint, self.prepared)
-        files = {"path": self.checkpoint, "gen-output": self.directory / self.split}
-        options = on_device({**files, "gen-subset": self.split, **options}, self.gpus)
-        self._fairseq(f"generate.{self.split}", "generate", options, self.checkpoint, *inputs)
+        files = {"path": self.checkpoint, "gen-output": self.directory / SPLIT}
+        options = on_device({**files, "gen-subset": SPLIT, **options}, self.gpus)
+        self._fairseq(f"generate.{SPLIT}", "generate", options, self.checkpoint, *inputs)
         if self.before:
             self.before.generate()
 
     def score(self) -> None:
         """Score the translations against the original text and as the authors' release does:
-        SPLIT.scores.json.
+        test.scores.json.
         """
-        translations = self.directory / f"{self.split}.jsonl"
+        translations = self.directory / TRANSLATIONS
         options = {"hypotheses": translations, "reference": "both"} | self.recipe.options("score")
         self._score("score", "scores.json", options, translations)
         if self.before:
-            before = self.before.directory / translations.name
+            before = self.before.directory / TRANSLATIONS
             both = [f"before={before}", f"after={translations}"]
             options = {"hypotheses": both, "metrics": "bleu", "test": True}
             self._score("compare", "comparison.json", options, before, translations)
 
     def _score(self, name: str, file: str, options: Options, *inputs: Path) -> None:
-        output = self.directory / f"{self.split}.{file}"
         words = ["gtransformer", "score", str(self.prepared)]
-        options = {"split": self.split, "output": output, **options}
-        self._run(f"{name}.{self.split}", words, options, *inputs)
+        options = {"split": SPLIT, "output": self.directory / f"{SPLIT}.{file}", **options}
+        self._run(f"{name}.{SPLIT}", words, options, *inputs)
 
     def _fairseq(self, name: str, program: str, options: Options, *inputs: Path) -> None:
         words = [f"fairseq-{program}", str(self.prepared / "bin")]
@@ -178,9 +177,7 @@ def before_training(run: Run) -> Run:
     options = dict.fromkeys((*changing, "stop-min-lr", "validate-after-updates"))
     options |= {"lr": 0, "max-update": 1, "no-save-optimizer-state": True}
     recipe = replace(run.recipe, train=run.recipe.train | options)
-    directory = run.directory / "before"
-    model = model_file(recipe, directory)
-    return replace(run, recipe=recipe, directory=directory, checkpoint=model)
+    return replace(run, recipe=recipe, directory=run.directory / "before")
 
 
 def keep_better(start: Path, best: Path, recipe: Recipe) -> str:
@@ -206,7 +203,6 @@ def make_run(
     changes: Sequence[str] = (),
     output: Path | None = None,
     prepared: Path | None = None,
-    checkpoint: Path | None = None,
     **settings,
 ) -> Run:
     """Return a recipe's run in ``RUNS/RECIPE/CORPUS``, and those of other recipes that it needs.
@@ -217,7 +213,7 @@ def make_run(
         changes: of the recipe, ``SECTION.OPTION=VALUE``. Those of preparation and languages are
             also for the others.
         output: another directory of the run, which then has its own prepared corpus.
-        prepared, checkpoint: another prepared corpus, another model.
+        prepared: another prepared corpus.
         settings: further attributes of ``Run``.
     """
     recipe, raw = load_recipe(name, changes), corpus_directory(corpus)
@@ -226,14 +222,13 @@ def make_run(
     # The other recipes' runs must read the same corpus in the same languages.
     shared = ("prepare.", *(f"task.{option}=" for option in LANGUAGES))
     common = [change for change in changes if change.startswith(shared)]
-    preparer, start, folder = recipe, None, prepared or directory / "prepared"
+    preparer, folder = recipe, prepared or directory / "prepared"
     if recipe.prepared_from and not (prepared or output):
         preparer = load_recipe(recipe.prepared_from, common)
         folder = runs / preparer.name / corpus_name / "prepared"
+    run = Run(recipe, raw, directory, folder, preparer, **settings)
     if recipe.pretrained_from and "finetune-from-model" not in recipe.options("train"):
-        start = make_run(recipe.pretrained_from, corpus, common, prepared=prepared, **settings)
-    model = checkpoint or model_file(recipe, directory)
-    made = Run(recipe, raw, directory, folder, model, preparer, start=start, **settings)
-    if recipe.measure_start and not checkpoint:
-        made.before = before_training(made)
-    return made
+        run.start = make_run(recipe.pretrained_from, corpus, common, prepared=prepared, **settings)
+    if recipe.measure_start:
+        run.before = before_training(run)
+    return run

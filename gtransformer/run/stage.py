@@ -10,7 +10,6 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_record, write_json
@@ -36,13 +35,15 @@ def run_stage(
     record, log = directory / f"{name}.json", directory / f"{name}.log"
     # A model that was trained again is another one under the same name.
     found = {str(path): [path.stat().st_mtime_ns, path.stat().st_size] for path in inputs}
+    stage = {"command": command, "inputs": found}
     before = read_record(record)
     if before and not again:
-        if (command, found) != (before["command"], before["inputs"]):
-            other = [word for word in command if word not in before["command"]]
-            other += [path for path in found if found[path] != before["inputs"].get(path)]
+        if before != before | stage:
+            changed = [word for word in command if word not in before["command"]]
+            known = before.get("inputs", {})
+            changed += [path for path in found if found[path] != known.get(path)]
             raise UserError(
-                f"{record}: was run with other settings or inputs ({shlex.join(other)}); give "
+                f"{record}: was run with other settings or inputs ({shlex.join(changed)}); give "
                 "--again to run it with these, or another directory with --output"
             )
         if before["done"]:
@@ -50,14 +51,12 @@ def run_stage(
             return
     directory.mkdir(parents=True, exist_ok=True)
     # Before it runs: what an interrupted stage left must not be continued with other settings.
-    write_json(record, {"command": command, "inputs": found, "done": False})
+    write_json(record, stage | {"done": False})
     print(f"[{name}] {shlex.join(command)}", flush=True)
     began = time.monotonic()
     if status := run_logged(command, log):
         raise UserError(f"{name} stopped with exit status {status}; its output is in {log}")
-    seconds = round(time.monotonic() - began, 1)
-    done = {"command": command, "inputs": found, "done": True, "seconds": seconds}
-    write_json(record, done)
+    write_json(record, stage | {"done": True, "seconds": round(time.monotonic() - began, 1)})
 
 
 def run_logged(command: list[str], log: Path) -> int:
@@ -73,8 +72,3 @@ def run_logged(command: list[str], log: Path) -> int:
             program.terminate()
             raise
     return program.returncode
-
-
-def search_of_run(directory: Path) -> dict[str, Any]:
-    """Return the options of generation of a run's recipe, as noted after its training."""
-    return read_record(directory / SEARCH)

@@ -14,7 +14,7 @@ from fairseq.models import build_model
 from gtransformer.cli.prepare import build_parser as prepare_parser
 from gtransformer.cli.score import build_parser as score_parser
 from gtransformer.run.commands import on_device, to_arguments
-from gtransformer.run.recipe import find_recipe, listing, load_recipe, recipe_names
+from gtransformer.run.recipe import listing, load_recipe, recipe_names
 from tests.core.models.fairseq_models import SIZES
 from tests.support import tiny_dictionary
 
@@ -99,8 +99,6 @@ def test_every_recipe_is_listed():
     assert [line.split()[0] for line in lines] == recipe_names()
     for line, name in zip(lines, recipe_names(), strict=True):
         assert load_recipe(name).description in line, name
-    for name in recipe_names():  # three recipes are called base
-        assert load_recipe(str(find_recipe(name))).name == name
 
 
 def test_changes_from_the_command_line():
@@ -124,22 +122,11 @@ def write(directory: Path, name: str, text: str) -> str:
 
 
 def test_own_recipe_on_top_of_another(tmp_path: Path):
-    write(tmp_path, "mine", "based-on: base\ntrain:\n  lr: 1e-4\n  warmup-updates: 7\n")
+    mine = write(tmp_path, "mine", "based-on: docflat/d\ntrain:\n  lr: 1e-4\n  warmup-updates: 7\n")
     recipe = load_recipe(
-        write(tmp_path, "more", "based-on: mine\ntrain:\n  lr: 2e-4\n  fp16: null\n")
+        write(tmp_path, "more", f"based-on: {mine}\ntrain:\n  lr: 2e-4\n  fp16: null\n")
     )
-    assert recipe.name == "more"
+    assert (recipe.name, recipe.pretrained_from) == ("more", "docflat/sentences")
     train = recipe.options("train")
     assert (train["lr"], train["warmup-updates"], train["dropout"]) == ("2e-4", 7, 0.3)
     assert "fp16" not in train
-
-
-def test_other_recipes_are_beside_the_one_that_names_them(tmp_path):
-    (tmp_path / "mine.yaml").write_text("based-on: docflat/d\n", encoding="utf-8")
-    (tmp_path / "demo.yaml").write_text("based-on: cpu_tiny\n", encoding="utf-8")
-    (tmp_path / "more.yaml").write_text("based-on: mine\nprepared-from: demo\n", encoding="utf-8")
-    sentences = str(find_recipe("docflat/sentences"))
-    assert load_recipe(str(tmp_path / "mine.yaml")).pretrained_from == sentences
-    more = load_recipe(str(tmp_path / "more.yaml"))
-    assert more.pretrained_from == sentences
-    assert more.prepared_from == str(tmp_path / "demo.yaml")

@@ -40,7 +40,7 @@ case "$mode" in
             --warmup-updates 4000 --warmup-init-lr 1e-7 --max-tokens 4096 --update-freq 8 --patience 10 --fp16 \
             --seed 1 --num-workers 2 --log-interval 50 --load-partial --doc-noise-mask 0.1 --doc-noise-epochs 1000000 \
             --keep-last-epochs 5 --context-gate discrete --gate-threshold 0.5 --batch-attention-in both"
-        run "gtransformer average '$dir/docflat' --last 5 --or-fewer --output '$dir/docflat/average.pt'"
+        run "gtransformer average '$dir/docflat' --last 5 --output '$dir/docflat/average.pt'"
         ;;
     test)
         # the first pass, by the sentence Transformer

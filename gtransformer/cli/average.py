@@ -21,9 +21,9 @@ def build_parser() -> argparse.ArgumentParser:
         help="directory of checkpoints, or checkpoints",
     )
     parser.add_argument(
-        "--last", type=int, metavar="N", help="average the last N numbered checkpoints"
-    )
-    parser.add_argument("--or-fewer", action="store_true", help="average fewer if there are not N")
+        "--last", type=int, metavar="N",
+        help="average the last N numbered checkpoints, or fewer if there are not N",
+    )  # fmt: skip
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE", help="checkpoint to write"
     )
@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> None:
 
     paths = args.checkpoints
     if args.last:
-        paths = last_checkpoints(paths[0], args.last, args.or_fewer)
+        paths = last_checkpoints(paths[0], args.last)
     check_output(args.output, paths)
     average(paths, args.output)
     print(

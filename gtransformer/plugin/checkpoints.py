@@ -112,19 +112,19 @@ def model_in(folder: Path) -> Path:
     return mean if mean.is_file() else folder / "checkpoint_best.pt"
 
 
-def last_checkpoints(folder: Path, number: int, fewer: bool = False) -> list[Path]:
-    """Return the last numbered checkpoints of a training, in order.
+def last_checkpoints(folder: Path, number: int) -> list[Path]:
+    """Return the last numbered checkpoints of a training in order, fewer if there are not so many.
 
-    ``fewer``: accept fewer, at least one. Raises UserError if there are too few.
+    Raises UserError if there is none.
     """
     found: dict[tuple[float, float], Path] = {}
     for path in folder.glob("checkpoint*.pt"):
         if match := NUMBERED.fullmatch(path.name):
             found[int(match[1]), float(match[2] or "inf")] = path
-    if len(found) < (1 if fewer else number):
+    if not found:
         raise UserError(
-            f"{folder}: holds {len(found)} numbered checkpoint(s), but {number} are to be "
-            "averaged; average fewer, or keep more (--keep-last-epochs, --keep-interval-updates)"
+            f"{folder}: holds no numbered checkpoints; training keeps them with "
+            "--keep-last-epochs or --keep-interval-updates, and without --no-epoch-checkpoints"
         )
     return [path for _, path in sorted(found.items())][-number:]
 

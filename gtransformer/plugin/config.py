@@ -15,7 +15,6 @@ from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer.model import DOC_MODES
 from gtransformer.search.strategies import AUTO, FULL, SENTENCE_RULES, STRATEGIES, STRATEGY_KINDS
 
-DECODER_STARTS = ("bos",)
 FUSED_LOSS = "fused_label_smoothed_cross_entropy"  # the criterion of this package
 
 
@@ -43,7 +42,7 @@ class TranslationDocConfig(TranslationConfig):
         0.0, "probability of word dropout: a word of either side is replaced by <mask> in training"
     )
     doc_noise_epochs: int = option(30, "word dropout in epochs 1 to N - 1")
-    decoder_start: ChoiceEnum(DECODER_STARTS) = option(
+    decoder_start: ChoiceEnum(("bos",)) = option(
         "bos", "first token of the decoder's input: <s>, the only choice"
     )
     sentence_rule: ChoiceEnum(SENTENCE_RULES) = option(

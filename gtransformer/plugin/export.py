@@ -12,14 +12,8 @@ from gtransformer.data.instances import InstanceScheme
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.models.common.model import needs_of
-from gtransformer.plugin.checkpoints import AS_GIVEN, load_trained
-from gtransformer.plugin.checkpoints import read_settings as read_settings_of
-from gtransformer.preprocess.chain import (
-    SENTENCEPIECE_FILE,
-    TARGET_PIECES,
-    read_settings,
-    text_files,
-)
+from gtransformer.plugin.checkpoints import AS_GIVEN, load_trained, read_settings
+from gtransformer.preprocess.chain import text_files
 from gtransformer.preprocess.manifest import check_noted
 from gtransformer.translation.model_directory import (
     MANIFEST,
@@ -51,7 +45,7 @@ def find_prepared(run: Path) -> Path:
 
 def usual_search(checkpoint: Path) -> SearchOptions:
     """Return the default options: what began as a converted model never writes <unk>, as that."""
-    model = read_settings_of(checkpoint)["model"]
+    model = read_settings(checkpoint)["model"]
     return SearchOptions(unkpen=0.0 if model.get("first_output_word") is None else NEVER)
 
 
@@ -76,7 +70,7 @@ def export(
     search like that.
     """
     prepared = prepared or find_prepared(run)
-    saved = read_settings_of(checkpoint)
+    saved = read_settings(checkpoint)
     settings = model_settings(prepared, checkpoint, saved["task"])
     check_search(settings, search)
     check_noted(checkpoint, prepared)
@@ -90,10 +84,6 @@ def export(
     pair = settings["source_lang"], settings["target_lang"]
     with new_directory(output) as work:
         copies = {path.name: path for path in text_files(prepared)}
-        if TARGET_PIECES in copies and read_settings(prepared)["source_lang"] != pair[0]:
-            # The corpus's target is the model's source.
-            copies[SENTENCEPIECE_FILE] = prepared / TARGET_PIECES
-            copies[TARGET_PIECES] = prepared / SENTENCEPIECE_FILE
         for lang in pair:
             copies[f"dict.{lang}.txt"] = prepared / "bin" / f"dict.{lang}.txt"
         for name, source in copies.items():

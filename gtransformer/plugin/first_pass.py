@@ -11,7 +11,6 @@ from torch import Tensor
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import read_translations
-from gtransformer.errors import UserError
 
 
 def read_first_pass(task: FairseqTask) -> Callable[[dict], list[Tensor]]:
@@ -21,11 +20,9 @@ def read_first_pass(task: FairseqTask) -> Callable[[dict], list[Tensor]]:
         the ``contexts`` of ``SecondPass``: for a batch the translations that precede each of its
         sentences, ``<s> words </s>`` each, (length,) int64.
 
-    Raises UserError if no data are loaded, and unless every sentence is translated once.
+    Raises UserError unless every sentence is translated once.
     """
     path, sides = Path(task.cfg.first_pass), task.sides
-    if len(task.datasets) != 1:
-        raise UserError(f"--first-pass {path}: is for one split of a prepared corpus at a time")
     ((split, dataset),) = task.datasets.items()
     spans, ranges = dataset.spans, dataset.src.ranges
     current = spans[:, [0, 3, 4]].tolist()

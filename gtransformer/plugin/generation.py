@@ -48,8 +48,6 @@ def check_generation(args: Any, models: Sequence[nn.Module], options: Options) -
             raise UserError(f"{option_of(name)}: search in documents does not have it")
     if given.sampling and given.beam > 1:
         raise UserError("--sampling draws one translation of each document; give --beam 1")
-    if given.sampling_topk > 0 and not given.sampling:
-        raise UserError("--sampling-topk is of --sampling, which is not given")
     if given.score_reference and any(
         getattr(model, "leaves_unpredicted_out", False) for model in models
     ):
@@ -109,18 +107,12 @@ class TranslationWriter:
     when all have arrived.
 
     Args:
-        task: a task translation_doc that has loaded the split, with ``--gen-output PREFIX``.
-
-    Raises UserError for several splits.
+        task: a task translation_doc that has loaded one split, with ``--gen-output PREFIX``.
     """
 
     def __init__(self, task: FairseqTask):
         self.prefix, self.path = task.cfg.gen_output, Path(f"{task.cfg.gen_output}.jsonl")
         self.dictionary, self.skipped = task.target_dictionary, task.sides.no_text
-        if len(task.datasets) != 1:
-            raise UserError(
-                f"--gen-output {self.prefix}: is for one split at a time (--gen-subset)"
-            )
         (dataset,) = task.datasets.values()
         self.spans = dataset.spans.tolist()
         self.lines: dict[int, str] = {}

@@ -56,11 +56,6 @@ class FusedAdam(FairseqAdam):
         for group, settings in zip(self.param_groups, own, strict=True):
             group.update(settings)
 
-    @property
-    def supports_flat_params(self) -> bool:
-        """True: every parameter is updated element by element."""
-        return True
-
     def multiply_grads(self, c) -> None:
         """Multiply all gradients by a number, in few kernels."""
         torch._foreach_mul_([p.grad for p in self.params if p.grad is not None], c)
@@ -84,6 +79,8 @@ class FusedAdamW(torch.optim.AdamW):
     """AdamW with the ``eps`` of fairseq's Adam: it is added before the correction of the second
     moment's bias.
     """
+
+    supports_flat_params = True  # every parameter is updated element by element
 
     @torch.no_grad()
     def step(self, closure: Callable | None = None):

@@ -112,8 +112,6 @@ class Options:
             return
         metric = whole.checkpoint.best_checkpoint_metric
         maximised = whole.checkpoint.maximize_best_checkpoint_metric
-        if "bleu" in metric and metric != "bleu":
-            raise UserError(f"--best-checkpoint-metric {metric}: BLEU in validation is named bleu")
         if (metric in ("bleu", "accuracy")) != maximised:
             change = "leave out" if maximised else "also give"
             raise UserError(

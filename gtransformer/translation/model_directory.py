@@ -35,12 +35,13 @@ from gtransformer.translation.options import SearchOptions
 
 MANIFEST = "manifest.json"
 OF_THE_CORPUS = (
-    "langs", "max_instance_tokens", "max_sents", "normalise_punctuation", "kept_punctuation",
+    "source_lang", "target_lang", "langs", "max_instance_tokens", "max_sents",
+    "normalise_punctuation", "kept_punctuation", "source_prefix", "target_prefix",
 )  # fmt: skip
 
 
 def model_settings(prepared: Path, checkpoint: Path, task: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of the text steps, with the direction that the model was trained for.
+    """Return the settings of the text steps.
 
     Text is translated in disjoint instances of as many tokens or sentences as those of training
     have, or in parts of documents where these were trained on.
@@ -55,17 +56,12 @@ def model_settings(prepared: Path, checkpoint: Path, task: Mapping[str, Any]) ->
     settings = read_settings(prepared)
     pair = settings["source_lang"], settings["target_lang"]
     direction = task.get("source_lang") or pair[0], task.get("target_lang") or pair[1]
-    if set(direction) != set(pair):
+    if direction != pair:
         raise UserError(
             f"{checkpoint}: translates {'-'.join(direction)}, but {prepared} holds "
             f"{'-'.join(pair)}; name the corpus that it was trained on with --prepared"
         )
-    found = {"source_lang": direction[0], "target_lang": direction[1]}
-    found |= {name: settings.get(name) for name in OF_THE_CORPUS}
-    prefixes = settings.get("source_prefix"), settings.get("target_prefix")
-    if direction != pair:
-        prefixes = prefixes[::-1]
-    found["source_prefix"], found["target_prefix"] = prefixes
+    found = {name: settings.get(name) for name in OF_THE_CORPUS}
     found["sentence_rule"] = str(task.get("sentence_rule") or AUTO)
     scheme = InstanceScheme.stored_in(task)
     if scheme.kind != STORED:

@@ -90,7 +90,6 @@ def test_training_of_a_model_that_reads_its_batch_counts_the_current_sentence_al
     [
         ("--maximize-best-checkpoint-metric", "--best-checkpoint-metric bleu --eval-bleu"),
         ("--maximize-best-checkpoint-metric", "--best-checkpoint-metric accuracy"),
-        ("--best-checkpoint-metric d_bleu", "--best-checkpoint-metric d_bleu"),
         ("--autocast float16", "--autocast float16"),
         ("--load-partial", "--load-partial"),
     ],

@@ -116,7 +116,6 @@ def test_weights_that_are_not_numbers(dictionary, documents):
     [
         {"sampling": True, "sampling_topp": 0.8},
         {"no_repeat_ngram_size": 2},
-        {"sampling_topk": 3},
         {"sampling": True, "beam": 2},
     ],
 )

@@ -39,7 +39,8 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.plugin.export import export, usual_search
     from gtransformer.run.stage import SEARCH
 
-    logging.getLogger("gtransformer.plugin").setLevel(logging.WARNING)
+    for name in ("gtransformer.plugin", "fairseq"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     origin = provenance("export", argv)
     checkpoint = args.checkpoint or model_in(args.source / "checkpoints")
     search = usual_search(checkpoint).given(search_of(read_record(args.source / SEARCH)))

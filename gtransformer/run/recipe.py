@@ -17,7 +17,6 @@ from gtransformer.settings import read_yaml, typed
 SECTIONS = ("prepare", "task", "train", "generate", "score")
 LANGUAGES = ("source-lang", "target-lang", "langs")
 NO_RECIPES = ("experiments", "hydra")  # folders in configs/ that the list of recipes leaves out
-AVERAGED = "average-checkpoints"  # in section train: not of fairseq-train, but a step after it
 Options = dict[str, Any]
 
 
@@ -32,6 +31,8 @@ class Recipe:
         prepared_from: the recipe whose prepared corpus it uses, if not its own.
         pretrained_from: the recipe whose model training starts from.
         measure_start: also translate with the model before training, and compare.
+        average_checkpoints: number of last checkpoints whose mean is the model; None: it is the
+            best checkpoint.
         prepare, task, train, generate, score: options by program; ``task`` is for training and
             generation.
     """
@@ -43,6 +44,7 @@ class Recipe:
     prepared_from: Optional[str] = None  # noqa: UP045
     pretrained_from: Optional[str] = None  # noqa: UP045
     measure_start: bool = False
+    average_checkpoints: Optional[int] = None  # noqa: UP045
     prepare: dict[str, Any] = field(default_factory=dict)
     task: dict[str, Any] = field(default_factory=dict)
     train: dict[str, Any] = field(default_factory=dict)
@@ -56,18 +58,9 @@ class Recipe:
         merged = {key: value for name in sections for key, value in getattr(self, name).items()}
         return {key: value for key, value in merged.items() if value is not None}
 
-    @property
-    def averaged(self) -> int | None:
-        """Number of last checkpoints whose mean is the model; None: the model is the best
-        checkpoint.
-        """
-        return self.train.get(AVERAGED)
-
     def training(self) -> Options:
         """Return the options of fairseq-train."""
-        options = self.options("task", "train")
-        options.pop(AVERAGED, None)
-        return options
+        return self.options("task", "train")
 
     def preparing(self) -> Options:
         """Return the options of gtransformer prepare: section ``prepare``, and the languages of the

@@ -33,7 +33,9 @@ FIRST_PASS, START = "first-pass", "start"
 
 def model_file(recipe: Recipe, directory: Path) -> Path:
     """Return the model of a recipe's run: its best checkpoint, or the mean of its last ones."""
-    return directory / CHECKPOINTS / (AVERAGE if recipe.averaged else "checkpoint_best.pt")
+    return (
+        directory / CHECKPOINTS / (AVERAGE if recipe.average_checkpoints else "checkpoint_best.pt")
+    )
 
 
 @dataclass
@@ -44,7 +46,6 @@ class Run:
         raw: the folder of the raw corpus.
         directory: where everything is written.
         prepared: the prepared corpus.
-        preparer: the recipe that prepares the corpus.
         start: the run whose model training starts from.
         before: the run that saves the model before training (``measure-start``).
         gpus: number of GPUs; 0: the CPU.
@@ -56,7 +57,6 @@ class Run:
     raw: Path
     directory: Path
     prepared: Path
-    preparer: Recipe
     start: Run | None = None
     before: Run | None = None
     gpus: int = 0
@@ -81,7 +81,7 @@ class Run:
         way.
         """
         words = ["gtransformer", "prepare", str(self.raw), str(self.prepared)]
-        self._run("prepare", words, self.preparer.preparing())
+        self._run("prepare", words, self.recipe.preparing())
 
     def train(self) -> None:
         """Run fairseq-train, which resumes from the last checkpoint if there is one; then average,
@@ -101,8 +101,8 @@ class Run:
             write_json(self.directory / SEARCH, self.recipe.options("generate"))
             if self.before:
                 print(keep_better(self.before.checkpoint, self.checkpoint, self.recipe))
-        if self.recipe.averaged:
-            options = {"last": self.recipe.averaged, "output": self.checkpoint}
+        if self.recipe.average_checkpoints:
+            options = {"last": self.recipe.average_checkpoints, "output": self.checkpoint}
             words = ["gtransformer", "average", str(checkpoints)]
             self._run("average", words, options, checkpoints / "checkpoint_last.pt")
 
@@ -173,10 +173,10 @@ def before_training(run: Run) -> Run:
     training, validated.
     """
     # A learning rate of zero: fairseq then validates and saves the model as it starts.
-    changing = "warmup-init-lr", "patience", "average-checkpoints"
-    options = dict.fromkeys((*changing, "stop-min-lr", "validate-after-updates"))
+    changing = "warmup-init-lr", "patience", "stop-min-lr", "validate-after-updates"
+    options = dict.fromkeys(changing)
     options |= {"lr": 0, "max-update": 1, "no-save-optimizer-state": True}
-    recipe = replace(run.recipe, train=run.recipe.train | options)
+    recipe = replace(run.recipe, train=run.recipe.train | options, average_checkpoints=None)
     return replace(run, recipe=recipe, directory=run.directory / "before")
 
 
@@ -191,7 +191,7 @@ def keep_better(start: Path, best: Path, recipe: Recipe) -> str:
     losses = [float(read_state(path)["extra_state"]["val_loss"]) for path in paths]
     said = f"validation loss: {losses[0]:.3f} before training, {losses[1]:.3f} after"
     sign = -1 if recipe.train.get("maximize-best-checkpoint-metric") else 1
-    if sign * losses[0] >= sign * losses[1] or recipe.averaged:
+    if sign * losses[0] >= sign * losses[1] or recipe.average_checkpoints:
         return said
     shutil.copyfile(start, best)
     return f"{said}; training did not help, the model before it is kept"
@@ -222,11 +222,12 @@ def make_run(
     # The other recipes' runs must read the same corpus in the same languages.
     shared = ("prepare.", *(f"task.{option}=" for option in LANGUAGES))
     common = [change for change in changes if change.startswith(shared)]
-    preparer, folder = recipe, prepared or directory / "prepared"
+    folder = prepared or directory / "prepared"
     if recipe.prepared_from and not (prepared or output):
-        preparer = load_recipe(recipe.prepared_from, common)
-        folder = runs / preparer.name / corpus_name / "prepared"
-    run = Run(recipe, raw, directory, folder, preparer, **settings)
+        owner = load_recipe(recipe.prepared_from, common)
+        folder = runs / owner.name / corpus_name / "prepared"
+        recipe = replace(recipe, prepare=owner.prepare)
+    run = Run(recipe, raw, directory, folder, **settings)
     if recipe.pretrained_from and "finetune-from-model" not in recipe.options("train"):
         run.start = make_run(recipe.pretrained_from, corpus, common, prepared=prepared, **settings)
     if recipe.measure_start:

@@ -88,7 +88,7 @@ class Workshop:
             for key, value in options.items()
             if section != "prepare" or not recipe.prepared_from
         }
-        if recipe.averaged and "save-interval-updates" in recipe.options("train"):
+        if recipe.average_checkpoints and "save-interval-updates" in recipe.options("train"):
             small["train.save-interval-updates"] = UPDATES  # else there is nothing to average
         small |= {key.replace("__", ".").replace("_", "-"): one for key, one in changes.items()}
         line = [name, str(self.corpus), stage, "--set", "devices=1"]

@@ -28,11 +28,13 @@ case "$mode" in
             --finetune-from-model 'pretrained/mbart25/model.pt' \
             --task translation_doc --source-lang en_XX --target-lang de_DE \
             --langs ar_AR,cs_CZ,de_DE,en_XX,es_XX,et_EE,fi_FI,fr_XX,gu_IN,hi_IN,it_IT,ja_XX,kk_KZ,ko_KR,lt_LT,lv_LV,my_MM,ne_NP,nl_XX,ro_RO,ru_RU,si_LK,tr_TR,vi_VN,zh_CN \
-            --doc-mode partial --decoder-start bos --arch gtransformer_mbart_large --encoder-ctxlayers 2 \
-            --decoder-ctxlayers 2 --cross-ctxlayers 2 --dropout 0.3 --criterion fused_label_smoothed_cross_entropy \
-            --label-smoothing 0.2 --optimizer fused_adam --adam-betas '(0.9, 0.98)' --lr 3e-5 \
-            --lr-scheduler polynomial_decay --warmup-updates 2500 --max-tokens 2048 --update-freq 2 --patience 5 \
-            --fp16 --seed 1 --num-workers 2 --no-epoch-checkpoints --log-interval 50 --load-partial --adam-eps 1e-6 \
+            --doc-mode partial --decoder-start bos --arch gtransformer_large --activation-fn gelu \
+            --encoder-normalize-before --decoder-normalize-before --encoder-learned-pos --decoder-learned-pos \
+            --layernorm-embedding --share-all-embeddings --encoder-ctxlayers 2 --decoder-ctxlayers 2 \
+            --cross-ctxlayers 2 --dropout 0.3 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.2 \
+            --optimizer fused_adam --adam-betas '(0.9, 0.98)' --lr 3e-5 --lr-scheduler polynomial_decay \
+            --warmup-updates 2500 --max-tokens 2048 --update-freq 2 --patience 5 --fp16 --seed 1 --num-workers 2 \
+            --no-epoch-checkpoints --log-interval 50 --load-partial --adam-eps 1e-6 \
             --total-num-update 40000 --max-update 40000 --attention-dropout 0.1 --distributed-world-size 4"
         ;;
     test)

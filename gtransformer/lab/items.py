@@ -27,9 +27,11 @@ from gtransformer.evaluation.sentence_scores import (
 )
 from gtransformer.files import read_json
 from gtransformer.plugin.load_model import load_model
-from gtransformer.plugin.options import BATCH, wants_document
+from gtransformer.plugin.options import wants_document
 from gtransformer.preprocess.corpus import raw_file, read_documents
 from gtransformer.preprocess.suites import Item
+
+BATCH = 16  # current sentences of a batch (Wu et al. 2023, 3.5)
 
 
 def read_items(path: Path) -> list[Item]:

@@ -117,16 +117,17 @@ def last_checkpoints(folder: Path, number: int) -> list[Path]:
 
     Raises UserError if there is none.
     """
-    found: dict[tuple[float, float], Path] = {}
+    numbered: dict[tuple[float, float], Path] = {}
     for path in folder.glob("checkpoint*.pt"):
         if match := NUMBERED.fullmatch(path.name):
-            found[int(match[1]), float(match[2] or "inf")] = path
-    if not found:
+            # That of an epoch's end comes after those of its updates.
+            numbered[int(match[1]), float(match[2] or "inf")] = path
+    if not numbered:
         raise UserError(
             f"{folder}: holds no numbered checkpoints; training keeps them with "
             "--keep-last-epochs or --keep-interval-updates, and without --no-epoch-checkpoints"
         )
-    return [path for _, path in sorted(found.items())][-number:]
+    return [path for _, path in sorted(numbered.items())][-number:]
 
 
 def average(paths: Sequence[Path], output: Path) -> None:
@@ -147,6 +148,10 @@ def average(paths: Sequence[Path], output: Path) -> None:
                 value = value.to(torch.promote_types(value.dtype, torch.float32)) / len(paths)
                 value = value + total.get(name, 0)
             total[name] = value
+    # Tied parameters share their memory, and are written once.
+    first_names: dict[int, str] = {}
+    for name, value in state["model"].items():
+        total[name] = total[first_names.setdefault(value.data_ptr(), name)]
     with atomic_write(output, "wb") as stream:
         torch.save({**state, "model": total, "last_optimizer_state": None}, stream)
 

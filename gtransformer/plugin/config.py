@@ -93,8 +93,8 @@ class TranslationDocConfig(TranslationConfig):
     )
     batch_sentences: Optional[int] = option(  # noqa: UP045
         None,
-        "with --batch-order document: consecutive sentences that are translated together "
-        "(default: 16 with --first-pass)",
+        "with --batch-order document: consecutive sentences of a batch (default: as many as "
+        "--max-tokens allows)",
     )
     compile: ChoiceEnum(COMPILE) = option(
         "auto",

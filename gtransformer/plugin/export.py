@@ -10,7 +10,7 @@ import gtransformer.plugin.task  # noqa: F401  (so that fairseq knows the checkp
 from gtransformer.data.dictionaries import NEVER
 from gtransformer.data.instances import InstanceScheme
 from gtransformer.errors import UserError
-from gtransformer.files import read_json
+from gtransformer.files import read_record
 from gtransformer.models.common.model import needs_of
 from gtransformer.plugin.checkpoints import AS_GIVEN, load_trained, read_settings
 from gtransformer.preprocess.chain import text_files
@@ -30,12 +30,9 @@ def find_prepared(run: Path) -> Path:
 
     It is what the run's training was given (``train.json``). Raises UserError if there is none.
     """
-    record = run / "train.json"
-    candidates = [run, run / "prepared"]
-    if record.is_file():
-        words = read_json(record)["command"]
-        candidates += [Path(word).parent for word in words if word.endswith("/bin")]
-    for prepared in candidates:
+    command = read_record(run / "train.json").get("command", [])
+    given = [Path(word).parent for word in command if word.endswith("/bin")]
+    for prepared in (run, run / "prepared", *given):
         if (prepared / MANIFEST).is_file():
             return prepared
     raise UserError(

@@ -10,7 +10,6 @@ base sizes. A size means the same for every system, so that systems of one size 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import field, fields, make_dataclass
 from enum import Enum
 from typing import Any, Union, get_type_hints
@@ -18,7 +17,7 @@ from typing import Any, Union, get_type_hints
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import FairseqEncoderDecoderModel, register_model
 from fairseq.tasks import FairseqTask
-from omegaconf import II, OmegaConf, open_dict
+from omegaconf import II
 
 from gtransformer.errors import UserError
 from gtransformer.models import SYSTEMS
@@ -58,29 +57,10 @@ SIZES: dict[str, dict[str, int | float]] = {
     "big": both_sides(1024, 4096, 6, 16) | {"dropout": 0.3},
     "large": both_sides(1024, 4096, 12, 16) | {"dropout": 0.3},
 }
-# The fixed structure of mBART25 (Liu et al. 2020, section 2.2, and its checkpoint), without its
-# sizes.
-MBART = {
-    "activation_fn": "gelu",
-    "encoder_normalize_before": True,
-    "decoder_normalize_before": True,
-    "encoder_learned_pos": True,
-    "decoder_learned_pos": True,
-    "layernorm_embedding": True,
-    "share_all_embeddings": True,
-    "no_scale_embedding": False,
-    "no_token_positional_embeddings": False,
-}
 
 
 class InFairseq:
-    """A mixin for a system's class, with what fairseq calls.
-
-    ``structure`` are fixed options. They cannot be defaults: on the command line, a flag that is on
-    by default would be turned off by giving it.
-    """
-
-    structure: Mapping[str, Any] = {}
+    """A mixin for a system's class, with what fairseq calls."""
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> DocumentModel:
@@ -88,9 +68,6 @@ class InFairseq:
         bad combination.
         """
         check_task(task)
-        with open_dict(cfg) if OmegaConf.is_config(cfg) else nullcontext():
-            for name, value in cls.structure.items():
-                setattr(cfg, name, value)
         return cls.build(
             plain_options(cfg, cls.config_class), task.source_dictionary, task.target_dictionary
         )
@@ -143,26 +120,13 @@ def add_to_fairseq(model: type[DocumentModel]) -> None:
     names = {model.system: {}}
     if model.has_sizes:
         names |= {f"{model.system}_{size}": sizes for size, sizes in SIZES.items()}
-    for name, sizes in names.items():
-        _register(name, model, sizes)
-
-
-def _register(
-    name: str, model: type[DocumentModel], sizes: Mapping[str, int | float], **more: Any
-) -> None:
     bases = InFairseq, model, FairseqEncoderDecoderModel
-    made = type(
-        model.__name__, bases, {"__module__": model.__module__, "__doc__": model.__doc__, **more}
-    )
-    register_model(name, dataclass=fairseq_options(model.config_class, sizes))(made)
+    content = {"__module__": model.__module__, "__doc__": model.__doc__}
+    for name, sizes in names.items():
+        options = fairseq_options(model.config_class, sizes)
+        register_model(name, dataclass=options)(type(model.__name__, bases, content))
 
 
 for system in SYSTEMS.values():
     add_to_fairseq(system)
-_register(
-    "gtransformer_mbart_large",
-    SYSTEMS["gtransformer"],
-    both_sides(1024, 4096, 12, 16),
-    structure=MBART,
-)
 on_registration.append(add_to_fairseq)

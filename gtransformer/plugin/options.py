@@ -26,8 +26,6 @@ from gtransformer.search.strategies import (
     check_sentence_rule,
 )
 
-BATCH = 16  # sentences that are translated together without --batch-sentences (Wu et al. 2023, 3.5)
-
 
 def option_of(name: str) -> str:
     """Return an option as it is typed."""
@@ -74,9 +72,7 @@ class Options:
         self.strategy = Strategy(kind, cfg.window_tokens, *context)
         self.whole_documents = self.strategy.tokens is not None or context[0] is not None
         self.further = list(filter(None, utils.split_paths(cfg.more_training_data or "")))
-        self.sentences_together = None
-        if self.ordered:
-            self.sentences_together = cfg.batch_sentences or (cfg.first_pass and BATCH)
+        self.sentences_together = cfg.batch_sentences if self.ordered else None
         self._check()
 
     def _check(self) -> None:

@@ -158,8 +158,6 @@ def score_documents(args: Any, by_sentence: bool, output: str | None) -> None:
     """
     if not OmegaConf.is_config(args) or args._get_root() is args:
         return
-    if args._get_root().scoring._name == "documents":  # set before; this call is the first pass's
-        return
     with open_dict(args._get_root()) as whole:
         if args.sacrebleu or whole.scoring._name in ("bleu", "sacrebleu"):
             title = f"Generate {whole.dataset.gen_subset} with beam={args.beam}"

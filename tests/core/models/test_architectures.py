@@ -9,13 +9,12 @@ from omegaconf import OmegaConf
 
 from gtransformer.plugin.models import SIZES
 
-# Dimension, feed-forward dimension, layers, heads; dropout. Those of the release, and of mBART.
+# Dimension, feed-forward dimension, layers, heads; dropout. Those of the release.
 RELEASE = {
     "gtransformer": ((512, 2048, 6, 8), 0.1),
     "gtransformer_tiny": ((256, 1024, 6, 4), 0.1),
     "gtransformer_base": ((512, 2048, 6, 8), 0.3),
     "gtransformer_big": ((1024, 4096, 6, 16), 0.3),
-    "gtransformer_mbart_large": ((1024, 4096, 12, 16), 0.1),
 }
 SYSTEMS = [f"{name}_transformer" for name in ("doc", "lst", "window", "document", "flat")] + [
     "docflat",

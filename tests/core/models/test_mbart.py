@@ -1,26 +1,29 @@
-"""gtransformer_mbart_large: the structure of mBART25, from checkpoints of fairseq's own class
-(section 5.2).
-"""
+"""Recipe mbart: the structure of mBART25, from checkpoints of fairseq's own class (section 5.2)."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 import torch
 from fairseq import models, options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
+from gtransformer.run.commands import to_arguments
+from gtransformer.run.recipe import load_recipe
 from tests.core.models import fairseq_models
 from tests.support import relative_error, tiny_dictionary, tiny_task
 
 pytestmark = pytest.mark.slow
 
 LANGS = ("ar_AR", "cs_CZ", "de_DE", "en_XX")
-# As in the command that fine-tunes mBART25 with fairseq; the architecture's name alone says so.
+# As in the command that fine-tunes mBART25 with fairseq.
 MBART = {
     "encoder_normalize_before": True,
     "decoder_normalize_before": True,
     "layernorm_embedding": True,
 }
+STRUCTURE = re.compile("activation-fn|normalize-before|learned-pos|layernorm|share")
 SMALL = [f"--{key.replace('_', '-')}={value}" for key, value in fairseq_models.SIZES.items()]
 
 
@@ -36,17 +39,19 @@ def mbart(dictionary):
 
 
 def build(dictionary, *arguments):
-    """gtransformer_mbart_large made small on the command line, as training builds it."""
+    """The recipe's model made small on the command line, as training builds it."""
     task = tiny_task(dictionary, target_lang="de_DE", source_lang="en_XX", langs=",".join(LANGS))
     line = [
         "data",
         "--task",
         "translation_doc",
         "--arch",
-        "gtransformer_mbart_large",
+        "gtransformer_large",
         "--dropout=0",
         "--load-partial",
     ]
+    train = load_recipe("mbart").train
+    line += to_arguments({name: train[name] for name in train if STRUCTURE.search(name)})
     line += [*SMALL, *arguments]
     cfg = convert_namespace_to_omegaconf(
         options.parse_args_and_arch(options.get_training_parser(), line)

@@ -28,7 +28,7 @@ def fill_batches(
     """
     most, most_instances = max_tokens or math.inf, max_instances or math.inf
     ends = set() if documents is None else set((np.flatnonzero(np.diff(documents)) + 1).tolist())
-    starts, filled = [0], 0
+    starts, filled = [0], 0  # the batches' first places, and the tokens of the last batch
     for position, size in enumerate(np.asarray(tokens).tolist()):
         count = position - starts[-1]
         full = filled + size > most or count == most_instances

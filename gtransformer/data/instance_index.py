@@ -58,12 +58,13 @@ def join(
     documents in order; a dropped sentence is None. Raises ValueError or KeyError unless these are
     the index's instances.
     """
-    found: list[dict[int, Sentence | None]] = [{} for _ in range(instance_index.documents)]
+    # Of each document its sentences by number.
+    documents: list[dict[int, Sentence | None]] = [{} for _ in range(instance_index.documents)]
     # So that later sentences keep their numbers.
     for document, sentence in instance_index.dropped:
-        found[document][sentence] = None
+        documents[document][sentence] = None
     for (document, first, count), sentences in zip(
         instance_index.instances, instances, strict=True
     ):
-        found[document] |= zip(range(first, first + count), sentences, strict=True)
-    return [[sentences[position] for position in range(len(sentences))] for sentences in found]
+        documents[document] |= zip(range(first, first + count), sentences, strict=True)
+    return [[sentences[number] for number in range(len(sentences))] for sentences in documents]

@@ -93,6 +93,7 @@ def read_bert(folder: Path):
 def _by_our_names(bert: nn.Module) -> dict[str, Tensor]:
     """Return BERT's parameters with the names of our encoder, without word embeddings."""
     theirs = bert.state_dict()
+    # BERT adds the vector of the first segment to every token of a single text.
     segment = theirs["embeddings.token_type_embeddings.weight"][0]
     given = {"embed_positions.weight": theirs["embeddings.position_embeddings.weight"] + segment}
     for end in ("weight", "bias"):

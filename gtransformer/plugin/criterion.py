@@ -53,7 +53,8 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         features, extra = model(**sample["net_input"], ragged=True)
         targets = extra["layout"].pack(sample["target"])
         if ROWS in sample:  # from the data set: a search for padding would synchronise with the GPU
-            features, targets = (one.index_select(0, sample[ROWS]) for one in (features, targets))
+            features = features.index_select(0, sample[ROWS])
+            targets = targets.index_select(0, sample[ROWS])
         with decoder.autocast():
             product = decoder.output_product(features, targets)
             loss, nll = fused_cross_entropy(*product, self.eps)

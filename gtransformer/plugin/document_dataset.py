@@ -105,7 +105,7 @@ class DocumentPairDataset(LanguagePairDataset):
         if self.packer is not None:
             return self._packed(samples)
         batch = super().collater(samples, pad_to_length)
-        if self.documents is not None:
+        if self.documents is not None:  # undo fairseq's order by length
             rows = {number: row for row, number in enumerate(batch["id"].tolist())}
             order = torch.tensor([rows[sample["id"]] for sample in samples])
             batch = apply_to_sample(lambda values: values[order], batch)

@@ -79,6 +79,7 @@ def export(
             "prepared corpus with fairseq-generate or the stage generate instead"
         )
     pair = settings["source_lang"], settings["target_lang"]
+    # All that a translation needs: pieces or codes, truecasers, dictionaries, the model.
     with new_directory(output) as work:
         copies = {path.name: path for path in text_files(prepared)}
         for lang in pair:

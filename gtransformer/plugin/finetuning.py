@@ -56,7 +56,7 @@ def prepare_finetuning(
     cfg = getattr(model, "cfg", None)
     resumes = whole is not None and resumes_training(whole)
     bert = getattr(cfg, "bert_checkpoint", None)
-    if bert and not resumes:
+    if bert and not resumes:  # else the checkpoint holds the trained encoder
         load_bert(model, bert)
     # Freezing comes before the optimizer is made, so that frozen parameters have no state.
     trained = str(getattr(cfg, "trained_parameters", ALL_PARAMETERS))
@@ -73,7 +73,7 @@ def prepare_finetuning(
     if task_cfg.doc_double_lr:
         choose_two_rates(whole)
     start = Path(whole.checkpoint.save_dir) / LAST if resumes else pretrained_path(whole)
-    if start is None:
+    if start is None:  # the model begins with random parameters
         partial = ("load_partial", "load_partial_global_from_local")
         frozen = trained != ALL_PARAMETERS and not bert
         if frozen or any(getattr(cfg, name, False) for name in partial):
@@ -108,8 +108,8 @@ def freeze_pretrained(model: nn.Module, trained: str = NEW) -> None:
 
 def layer_of(name: str) -> str | None:
     """Return ``encoder.layers.2.`` of a parameter in it; None outside of layers."""
-    found = LAYER.match(name)
-    return found and found[0]
+    layer = LAYER.match(name)
+    return layer and layer[0]
 
 
 def choose_two_rates(whole: DictConfig) -> None:
@@ -183,6 +183,7 @@ def check_pretrained(
     """
     settings = read_settings(path)
     for key in STRUCTURE:
+        # Either may lack an option: older checkpoints, and models of fairseq.
         ours, theirs = getattr(model_cfg, key, None), settings["model"].get(key)
         if None not in (ours, theirs) and str(theirs) != str(ours):
             raise UserError(
@@ -208,6 +209,7 @@ def check_words(
         if not file.is_file():
             continue
         theirs = Dictionary.load(str(file)).symbols
+        # Of other lengths: the data's also has language symbols and <mask> at its end.
         pairs = zip(theirs, dictionary.symbols, strict=False)
         for number, (their_word, word) in enumerate(pairs):
             if their_word != word:

@@ -29,24 +29,27 @@ def read_first_pass(task: FairseqTask) -> Callable[[dict], list[Tensor]]:
     index = InstanceIndex(split, *sides.pair, documents=len(spans), instances=current)
     bos, eos = sides.target.bos(), sides.target.eos()
     prefix = [] if sides.prefix is None else [sides.prefix]
+    # By document and sentence, both from 0.
     translations: dict[tuple[int, int], list[int]] = {}
     for instance in read_translations(path, index):
         document, first, _ = instance.span
         texts = instance.taken(instance.aligned(instance.hypothesis))
         for number, text in enumerate(texts, first):
             words = sides.indices(text.split(), sides.target)
+            # The text of a translation is written without the model's first word.
             if words[: len(prefix)] != prefix:
                 words = prefix + words
             translations[document, number] = [bos, *words, eos]
 
     def contexts(sample: dict) -> list[Tensor]:
-        found = []
+        preceding = []
         for number in sample["id"].tolist():
             document, *_, sentence, _ = spans[number].tolist()
+            # As many sentences as the source has before the current one.
             first, last = ranges[number].tolist()
             before = range(sentence - (last - first - 1), sentence)
             words = [token for position in before for token in translations[document, position]]
-            found.append(torch.tensor(words, dtype=torch.int64))
-        return found
+            preceding.append(torch.tensor(words, dtype=torch.int64))
+        return preceding
 
     return contexts

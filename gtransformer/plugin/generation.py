@@ -135,6 +135,7 @@ class TranslationWriter:
                 "hypotheses": [self._entry(hypothesis) for hypothesis in nbest[:most]],
             }
             self.lines[number] = json.dumps(instance, ensure_ascii=False)
+            # As the release's files: subwords with <s> and </s>.
             if sample.get("target") is not None:
                 texts = self._text(nbest[0]["tokens"]), self._text(sample["target"][row])
                 self.segments[number] = texts

@@ -26,6 +26,7 @@ def load_model(prepared: Path, checkpoint: Path, cpu: bool) -> tuple[nn.Module, 
     if not isinstance(task, TranslationDocTask):
         raise UserError(f"{checkpoint}: not trained with --task translation_doc")
     word = getattr(model.cfg, "target_prefix", None)
+    # Text that is scored is not loaded as a split, where this is checked, too.
     if word is not None and read_settings(prepared).get("target_prefix") != word:
         raise UserError(
             f"{prepared}: its sentences do not begin with {word}, as the model's do; prepare the "

@@ -127,21 +127,22 @@ def read_binaries(path: str, split: str, sides: Sides, combine: bool = False) ->
 
     Raises UserError for missing binaries, and for those of another dictionary or without ``<s>``.
     """
-    found: list[Binaries] = []
-    while not found or combine:
-        prefix = binarised_prefix(path, f"{split}{len(found) or ''}", *sides.pair)
+    sets: list[Binaries] = []
+    while not sets or combine:
+        # fairseq's names of further training sets: train, train1, train2.
+        prefix = binarised_prefix(path, f"{split}{len(sets) or ''}", *sides.pair)
         if prefix is None:
             break
         source = read_side(f"{prefix}{sides.pair[0]}", sides.source)
         target = read_side(f"{prefix}{sides.pair[1]}", sides.target)
-        found.append(Binaries(prefix, source, target, read_index(prefix, source)))
-        check_sides(found[-1], sides)
-    if not found:
+        sets.append(Binaries(prefix, source, target, read_index(prefix, source)))
+        check_sides(sets[-1], sides)
+    if not sets:
         names = "-".join(sides.pair)
         raise UserError(
             f"{path}: no binarised {split} set for {names} (looked for {split}.{names}.*)"
         )
-    return found
+    return sets
 
 
 def binarised_prefix(path: str, split: str, source: str, target: str) -> str | None:
@@ -186,6 +187,7 @@ def check_sides(binaries: Binaries, sides: Sides) -> None:
         numbers = f"{len(source.counts)} source but {len(target.counts)} target instances"
         raise UserError(f"{binaries.prefix}*: {numbers}; prepare it again")
     if sides.prefix is not None and len(target.counts):
+        # prepare writes it into every sentence, so that the first one tells of all.
         if int(target.tokens(0, 1)[1]) != sides.prefix:
             raise UserError(
                 f"{binaries.prefix}{sides.pair[1]}: its sentences do not begin with "
@@ -275,10 +277,10 @@ def joined_spans(groups: list[np.ndarray]) -> np.ndarray:
 def word_dropout(options: Options, sides: Sides) -> tuple[WordDropout, WordDropout]:
     """Return the word dropout of both sides."""
     cfg, prefix = options.cfg, None if sides.prefix is None else sides.target[sides.prefix]
-    found = []
+    dropouts = []
     for side in (sides.source, sides.target):
         # Boundaries and languages carry no text; without them an instance has another form.
         protected = [*sides.symbols(side), side.unk(), *never_text(side, prefix, sides.pair)]
         settings = cfg.doc_noise_mask, side.index("<mask>"), torch.tensor(protected)
-        found.append(WordDropout(*settings, cfg.doc_noise_epochs, cfg.doc_seed))
-    return tuple(found)
+        dropouts.append(WordDropout(*settings, cfg.doc_noise_epochs, cfg.doc_seed))
+    return tuple(dropouts)

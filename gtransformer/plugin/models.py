@@ -87,7 +87,8 @@ def check_task(task: object) -> None:
 
 def plain_options(cfg: Any, kind: type[DocumentModelConfig]) -> DocumentModelConfig:
     """Return fairseq's options of a model as the model's own dataclass."""
-    values = {one.name: getattr(cfg, one.name) for one in fields(kind)}
+    values = {option.name: getattr(cfg, option.name) for option in fields(kind)}
+    # fairseq makes an Enum of an option with choices.
     return kind(
         **{name: str(value) if isinstance(value, Enum) else value for name, value in values.items()}
     )
@@ -99,20 +100,19 @@ def fairseq_options(
     """Return a model's options as fairseq reads them from the command line; ``sizes`` are other
     defaults.
     """
-    types, found = get_type_hints(kind), []
-    for one in fields(kind):
-        of_type, choices = types[one.name], one.metadata.get("choices")
+    types, made = get_type_hints(kind), []
+    for option in fields(kind):
+        of_type, choices = types[option.name], option.metadata.get("choices")
         if choices:
             of_type = ChoiceEnum(choices)
         elif isinstance(of_type, type(int | None)):  # fairseq knows Optional alone
             of_type = Union[of_type.__args__]  # noqa: UP007
-        default = (
-            II(f"task.{one.name}") if one.name in OF_TASK else sizes.get(one.name, one.default)
-        )
-        found.append(
-            (one.name, of_type, field(default=default, metadata={"help": one.metadata.get("help")}))
-        )
-    return make_dataclass(kind.__name__, found, bases=(FairseqDataclass,))
+        default = sizes.get(option.name, option.default)
+        if option.name in OF_TASK:
+            default = II(f"task.{option.name}")
+        metadata = {"help": option.metadata.get("help")}
+        made.append((option.name, of_type, field(default=default, metadata=metadata)))
+    return make_dataclass(kind.__name__, made, bases=(FairseqDataclass,))
 
 
 def add_to_fairseq(model: type[DocumentModel]) -> None:

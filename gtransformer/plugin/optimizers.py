@@ -87,9 +87,8 @@ class FusedAdamW(torch.optim.AdamW):
         """Make one step; return the result of ``closure``."""
         given = [group["eps"] for group in self.param_groups]
         for group, eps in zip(self.param_groups, given, strict=True):
-            group["updates"] = (
-                group.get("updates", 0) + 1
-            )  # on the host: reading the state would wait for a GPU
+            # On the host: reading the optimizer's own count would wait for the GPU.
+            group["updates"] = group.get("updates", 0) + 1
             group["eps"] = eps / math.sqrt(1 - group["betas"][1] ** group["updates"])
         loss = super().step(closure)
         for group, eps in zip(self.param_groups, given, strict=True):

@@ -66,6 +66,7 @@ class Options:
         numbers = cfg.instance_tokens, cfg.context_sentences, cfg.target_context_sentences
         self.scheme = InstanceScheme(str(cfg.instances), *numbers)
         self.scheme.check()
+        # A window is an instance of the scheme where this has context, else W source tokens.
         context = None, None
         if self.by_window and self.scheme.with_context:
             context = self.scheme.context, self.scheme.before_target
@@ -150,6 +151,7 @@ class Options:
     def needs_equal_sides(self, model: nn.Module) -> bool:
         """Return whether a model needs as many target as source sentences in every instance."""
         needs = needs_of(model)
+        # A layer declares whom it sees; models of fairseq declare nothing.
         scopes = model.decoder.scopes("source") if hasattr(model.decoder, "scopes") else ()
         aligned = any(scope.pairs_sentences for scope in scopes)
         return aligned or needs.numbers or needs.batch or self.rule == ON
@@ -167,7 +169,7 @@ class Options:
             return self.rule == ON
         cfg = getattr(model, "cfg", None)
         if str(getattr(cfg, "marks_loss", ON)) != ON:
-            return True
+            return True  # it would never end a sentence of its own accord
         doc_mode = getattr(cfg, "doc_mode", self.cfg.doc_mode)
         return doc_mode == "partial" and not self.scheme.is_unequal
 

@@ -157,7 +157,7 @@ def score_documents(args: Any, by_sentence: bool, output: str | None) -> None:
         output: the prefix of ``--gen-output``.
     """
     if not OmegaConf.is_config(args) or args._get_root() is args:
-        return
+        return  # not fairseq-generate's
     with open_dict(args._get_root()) as whole:
         if args.sacrebleu or whole.scoring._name in ("bleu", "sacrebleu"):
             title = f"Generate {whole.dataset.gen_subset} with beam={args.beam}"

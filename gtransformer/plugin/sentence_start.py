@@ -57,7 +57,7 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
     path = Path(cfg.sentence_model)
     state = read_state(path)
     settings = settings_of(state)
-    own = is_own(settings)
+    own = is_own(settings)  # else fairseq's, which has read no <s>, and no language symbols
     check_languages(settings["task"], task.cfg)
     scheme = InstanceScheme.stored_in(settings["task"])  # how long stored instances are is unknown
     single = scheme.kind == STORED or scheme.max_sentences == 1
@@ -79,6 +79,7 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
         check_words(path, settings["task"], lang, dictionary)
     with open_dict(cfg) if OmegaConf.is_config(cfg) else nullcontext():
         take_structure(cfg, settings["model"], state["model"], task.src_dict.pad())
+        # Its layers know </s> alone, and its output layer no word of our own.
         cfg.sentence_marks, cfg.output_words = END_MARK, rows
         if own:
             cfg.sentence_marks = settings["model"].get("sentence_marks") or BOTH_MARKS

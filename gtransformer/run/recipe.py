@@ -88,10 +88,10 @@ def listing() -> str:
 
 def find_recipe(name: str) -> Path:
     """Return the file of a recipe: a path, or a name in ``configs/``."""
-    for path in (Path(name), config_directory() / f"{name}.yaml"):
-        if path.suffix == ".yaml" and path.is_file():
-            return path
-    raise UserError(f"unknown recipe '{name}': give the path of a YAML file, or one of --help")
+    path = Path(name) if name.endswith(".yaml") else config_directory() / f"{name}.yaml"
+    if not path.is_file():
+        raise UserError(f"unknown recipe '{name}': give the path of a YAML file, or one of --help")
+    return path
 
 
 def load_recipe(name: str, changes: Sequence[str] = ()) -> Recipe:

@@ -95,6 +95,7 @@ class Run:
         models = [Path(options[name]) for name in names if options.get(name)]
         for model in () if self.dry else models:
             check_noted(model, self.prepared)
+        # The models are inputs: another one at the same path is another training.
         self._fairseq("train", "train", options, *models)
         if not self.dry:  # also when done before: an interruption may have come in between
             write_json(checkpoints / NOTED, noted_digests(self.prepared))
@@ -164,6 +165,7 @@ class Run:
         if self.dry:
             print(as_typed(command))
             return
+        # gtransformer prepare itself keeps a corpus that is what it would make.
         again = self.again or name == "prepare"
         run_stage(name, executable(command), self.directory, inputs, again)
 

@@ -72,7 +72,8 @@ def test_batches_and_what_each_translation_begins_with(given):
             whole, own = (words(task, one) for one in begun)
             assert own == ["<s>", *expected[place.document, place.first_sentence]]
             assert [*words(task, prefix), *own] == whole
-    assert [len(ids) for ids in epoch_of(iterator(*loaded(given)[:2]), shuffle=False)] == lengths
+    whole = iterator(*loaded(given, batch_sentences=16)[:2])
+    assert [len(ids) for ids in epoch_of(whole, shuffle=False)] == lengths
 
 
 @torch.no_grad()

@@ -43,13 +43,6 @@ def test_contradictions(option, options):
         Options(task_config(**options))
 
 
-def test_the_first_pass_needs_data(dictionary):
-    with expect("--first-pass"):
-        tiny_task(dictionary, **SLIDING, first_pass="a.jsonl").build_generator(
-            [tiny_model(dictionary)], Namespace()
-        )
-
-
 @pytest.mark.parametrize(
     ("option", "changed"),
     [
@@ -124,9 +117,6 @@ def test_unequal_sides_are_not_for_group_attention(said):
         build(task, "partial")
     with expect("--context-sentences 2 and --target-context-sentences 0"):
         task.build_generator([tiny_model(task.tgt_dict)], Namespace(beam=1))
-    line = task.src_dict.encode_line("<s> </s>", add_if_not_exist=False).long()
-    with expect("--instances current"):
-        task.build_dataset_for_inference([line], [len(line)])
     for model in (
         build(task, "full", from_checkpoint=True),
         tiny_model(task.tgt_dict, doc_mode="full"),

@@ -179,8 +179,8 @@ FAULTS = {
     ),
     "an exact start whose group attention is halved": (
         "models/common/pretrained.py",
-        'state[f"{ours}.{part}"] / share',
-        'state[f"{ours}.{part}"]',
+        "state[local] / share",
+        "state[local]",
         "models/test_sentence_start.py -k 'joined or separate'",
     ),
     "instances in the order in which they are stored": (

@@ -21,9 +21,9 @@ COUNTED = "counted"
 ROWS = "rows"  # (n,) int64, the targets that count among all real ones, row by row
 
 
-def first_sentences(given: Tensor | None, batch: int, device: torch.device) -> Tensor:
+def first_sentences(numbers: Tensor | None, batch: int, device: torch.device) -> Tensor:
     """Return (batch,) int64; instances with unknown positions begin their documents."""
-    return torch.ones(batch, dtype=torch.int64, device=device) if given is None else given
+    return torch.ones(batch, dtype=torch.int64, device=device) if numbers is None else numbers
 
 
 def with_counted_targets(

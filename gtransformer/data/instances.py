@@ -171,9 +171,9 @@ def build_instances(
     # The longer side limits an instance; in ``parts`` the target does (Herold and Ney 2023).
     costs = source if target is None else target if kind.by_target else np.maximum(source, target)
     cuts = [
-        (first + one, first + other)
+        (first + begin, first + end)
         for first, last in runs
-        for one, other in kind.cut(scheme, costs[first:last])
+        for begin, end in kind.cut(scheme, costs[first:last])
     ]
     whole = np.array(cuts, dtype=np.int64).reshape(-1, 2)
     return Instances(whole, whole, whole)
@@ -253,8 +253,8 @@ def parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
     first = 0
     for end in [*np.flatnonzero(lengths > max_tokens).tolist(), len(lengths)]:
         cuts += [
-            (first + one, first + other)
-            for one, other in _equal_parts(lengths[first:end], max_tokens)
+            (first + begin, first + stop)
+            for begin, stop in _equal_parts(lengths[first:end], max_tokens)
         ]
         if end < len(lengths):
             cuts.append((end, end + 1))
@@ -280,9 +280,9 @@ def _equal_parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
     above = np.searchsorted(borders, shares)
     nearest = above - (shares - borders[above - 1] <= borders[above] - shares)
     ends = [0]
-    for wanted, least in zip(nearest.tolist(), earliest[-2:0:-1], strict=True):
-        # The wanted border, moved as far as neither this part nor the later ones get too long.
-        ends.append(min(max(wanted, least, ends[-1] + 1), furthest[ends[-1]]))
+    for border, least in zip(nearest.tolist(), earliest[-2:0:-1], strict=True):
+        # The nearest border, moved as far as neither this part nor the later ones get too long.
+        ends.append(min(max(border, least, ends[-1] + 1), furthest[ends[-1]]))
     return list(pairwise([*ends, len(lengths)]))
 
 

@@ -69,8 +69,8 @@ class Sides:
     def indices(self, words: Sequence[str], vocabulary: Vocabulary) -> list[int]:
         """Return the indices of subwords; the model's own symbols become ``<unk>``."""
         reserved, unk = self.symbols(vocabulary), vocabulary.unk()
-        found = map(vocabulary.index, words)
-        return [unk if index in reserved else index for index in found]
+        indices = map(vocabulary.index, words)
+        return [unk if index in reserved else index for index in indices]
 
 
 def never_text(vocabulary: Vocabulary, prefix: str | None, pair: tuple[str, str]) -> list[int]:
@@ -79,7 +79,7 @@ def never_text(vocabulary: Vocabulary, prefix: str | None, pair: tuple[str, str]
 
     ``prefix``: the word that every target sentence begins with.
     """
-    found = [index for index, word in enumerate(vocabulary.symbols) if NO_WORD.fullmatch(word)]
+    indices = [index for index, word in enumerate(vocabulary.symbols) if NO_WORD.fullmatch(word)]
     if prefix is not None:
-        found += map(vocabulary.index, (prefix, prefix.replace(pair[1], pair[0])))
-    return [index for index in found if index != vocabulary.unk()]
+        indices += map(vocabulary.index, (prefix, prefix.replace(pair[1], pair[0])))
+    return [index for index in indices if index != vocabulary.unk()]

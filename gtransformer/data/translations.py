@@ -127,7 +127,7 @@ def read_translations(path: str | Path, instance_index: InstanceIndex) -> list[T
     Raises UserError for a line that is no instance's translation, and unless every sentence of the
     index is taken from exactly one instance.
     """
-    found: list[tuple[int, TranslatedInstance]] = []
+    numbered: list[tuple[int, TranslatedInstance]] = []
     for number, line in enumerate(read_lines(path), 1):
         try:
             entry = json.loads(line)
@@ -138,13 +138,13 @@ def read_translations(path: str | Path, instance_index: InstanceIndex) -> list[T
             ]
             span = entry["document"], entry["first_sentence"], entry["sentences"]
             current = tuple(entry["current"]) if entry.get("current") else None
-            found.append((int(entry["id"]), TranslatedInstance(*span, sentences, current)))
+            numbered.append((int(entry["id"]), TranslatedInstance(*span, sentences, current)))
         except (ValueError, LookupError, TypeError, AttributeError):
             raise UserError(
                 f"{path}, line {number}: not an instance as --gen-output writes it; of "
                 "gtransformer translate --format json give the text (jq -r .translation)"
             ) from None
-    translations = [translation for _, translation in sorted(found, key=itemgetter(0))]
+    translations = [translation for _, translation in sorted(numbered, key=itemgetter(0))]
     # Every sentence once: overlapping or missing ones would change the score without a sign.
     taken = Counter(_sentences(translation.span for translation in translations))
     expected = Counter(_sentences(instance_index.instances))
@@ -164,10 +164,9 @@ def read_documents(path: str | Path, instance_index: InstanceIndex) -> list[list
     If instances overlap, the instance in which a sentence is current is used. If one has too many
     or too few sentences, they are assigned by order. Raises UserError as ``read_translations``.
     """
-    found = read_translations(path, instance_index)
-    return join(
-        taken_from(found, instance_index), [one.taken(one.aligned(one.hypothesis)) for one in found]
-    )
+    translations = read_translations(path, instance_index)
+    sentences = [instance.taken(instance.aligned(instance.hypothesis)) for instance in translations]
+    return join(taken_from(translations, instance_index), sentences)
 
 
 def _sentences(spans: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int]]:

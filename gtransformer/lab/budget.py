@@ -9,7 +9,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
-from gtransformer.run.commands import PACKAGE, to_arguments
+from gtransformer.installation import PACKAGE
+from gtransformer.run.commands import to_arguments
 from gtransformer.run.recipe import Recipe
 
 UNITS = ("updates", "tokens", "minutes")

@@ -59,16 +59,16 @@ def load_bert(model: GTransformerBertModel, folder: str | Path) -> None:
             f"({', '.join(sorted(missing)[:5])}): prepare the data with --bert and this BERT's "
             "folder"
         )
-    own, given = encoder.state_dict(), _by_our_names(bert)
+    parameters, values = encoder.state_dict(), _by_our_names(bert)
     offset = encoder.padding + 1
     with torch.no_grad():
         numbers = [words[dictionary[row]] for row in rows]
         encoder.embed_tokens.weight[rows] = bert.embeddings.word_embeddings.weight[numbers]
-        positions = own["embed_positions.weight"]
-        positions[offset:] = given.pop("embed_positions.weight")[: len(positions) - offset]
-        for name, value in given.items():
-            own[name].copy_(value)
-    logger.info("encoder initialised from %s: %d parameters", folder, len(given) + 2)
+        positions = parameters["embed_positions.weight"]
+        positions[offset:] = values.pop("embed_positions.weight")[: len(positions) - offset]
+        for name, value in values.items():
+            parameters[name].copy_(value)
+    logger.info("encoder initialised from %s: %d parameters", folder, len(values) + 2)
 
 
 def read_bert(folder: Path):
@@ -92,14 +92,14 @@ def read_bert(folder: Path):
 
 def _by_our_names(bert: nn.Module) -> dict[str, Tensor]:
     """Return BERT's parameters with the names of our encoder, without word embeddings."""
-    theirs = bert.state_dict()
+    state = bert.state_dict()
     # BERT adds the vector of the first segment to every token of a single text.
-    segment = theirs["embeddings.token_type_embeddings.weight"][0]
-    given = {"embed_positions.weight": theirs["embeddings.position_embeddings.weight"] + segment}
+    segment = state["embeddings.token_type_embeddings.weight"][0]
+    values = {"embed_positions.weight": state["embeddings.position_embeddings.weight"] + segment}
     for end in ("weight", "bias"):
-        given[f"layernorm_embedding.{end}"] = theirs[f"embeddings.LayerNorm.{end}"]
+        values[f"layernorm_embedding.{end}"] = state[f"embeddings.LayerNorm.{end}"]
         for layer in range(bert.config.num_hidden_layers):
             for ours, name in LAYER.items():
-                value = theirs[f"encoder.layer.{layer}.{name}.{end}"]
-                given[f"layers.{layer}.{ours}.{end}"] = value
-    return given
+                value = state[f"encoder.layer.{layer}.{name}.{end}"]
+                values[f"layers.{layer}.{ours}.{end}"] = value
+    return values

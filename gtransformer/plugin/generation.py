@@ -42,17 +42,17 @@ def check_generation(args: Any, models: Sequence[nn.Module], options: Options) -
     """Raise UserError for options that this search would ignore, and for models that read target
     text which is not available during translation.
     """
-    given, usual = with_defaults(args), with_defaults(None)
+    settings, defaults = with_defaults(args), with_defaults(None)
     for name in LACKING:
-        if getattr(given, name) not in (None, getattr(usual, name)):
+        if getattr(settings, name) not in (None, getattr(defaults, name)):
             raise UserError(f"{option_of(name)}: search in documents does not have it")
-    if given.sampling and given.beam > 1:
+    if settings.sampling and settings.beam > 1:
         raise UserError("--sampling draws one translation of each document; give --beam 1")
-    if given.score_reference and any(
+    if settings.score_reference and any(
         getattr(model, "leaves_unpredicted_out", False) for model in models
     ):
         raise UserError("--score-reference: the model has not learned to predict <s>")
-    for needs in () if given.score_reference else map(needs_of, models):
+    for needs in () if settings.score_reference else map(needs_of, models):
         if needs.future:
             raise UserError(
                 "the decoder reads the mean of the whole target, which is not available during "
@@ -77,16 +77,16 @@ def task_generator(
         task: a task translation_doc.
         args: options of generation.
     """
-    options, given = task.options, with_defaults(args)
+    options, settings = task.options, with_defaults(args)
     keeps = needs_of(models[0]).last_sentence_only or any(map(options.keeps_sentences, models))
     scoring = Scoring(
-        given.beam,
+        settings.beam,
         task.target_dictionary.unk(),
-        given.lenpen,
-        given.unkpen,
-        given.temperature,
-        normalise=not given.unnormalized,
-        sampling=max(0, given.sampling_topk) if given.sampling else None,
+        settings.lenpen,
+        settings.unkpen,
+        settings.temperature,
+        normalise=not settings.unnormalized,
+        sampling=max(0, settings.sampling_topk) if settings.sampling else None,
         seed=task.cfg.doc_seed,
     )
     return DocumentGenerator(
@@ -94,10 +94,10 @@ def task_generator(
         task.sides,
         scoring,
         keeps_sentences=keeps,
-        min_len=given.min_len,
-        max_len_a=given.max_len_a,
-        max_len_b=given.max_len_b,
-        nbest=given.nbest,
+        min_len=settings.min_len,
+        max_len_a=settings.max_len_a,
+        max_len_b=settings.max_len_b,
+        nbest=settings.nbest,
         parallel=options.strategy.kind == PARALLEL,
     )
 

@@ -100,7 +100,7 @@ def fairseq_options(
     """Return a model's options as fairseq reads them from the command line; ``sizes`` are other
     defaults.
     """
-    types, made = get_type_hints(kind), []
+    types, options = get_type_hints(kind), []
     for option in fields(kind):
         of_type, choices = types[option.name], option.metadata.get("choices")
         if choices:
@@ -111,8 +111,8 @@ def fairseq_options(
         if option.name in OF_TASK:
             default = II(f"task.{option.name}")
         metadata = {"help": option.metadata.get("help")}
-        made.append((option.name, of_type, field(default=default, metadata=metadata)))
-    return make_dataclass(kind.__name__, made, bases=(FairseqDataclass,))
+        options.append((option.name, of_type, field(default=default, metadata=metadata)))
+    return make_dataclass(kind.__name__, options, bases=(FairseqDataclass,))
 
 
 def add_to_fairseq(model: type[DocumentModel]) -> None:

@@ -85,13 +85,13 @@ class FusedAdamW(torch.optim.AdamW):
     @torch.no_grad()
     def step(self, closure: Callable | None = None):
         """Make one step; return the result of ``closure``."""
-        given = [group["eps"] for group in self.param_groups]
-        for group, eps in zip(self.param_groups, given, strict=True):
+        given_eps = [group["eps"] for group in self.param_groups]
+        for group, eps in zip(self.param_groups, given_eps, strict=True):
             # On the host: reading the optimizer's own count would wait for the GPU.
             group["updates"] = group.get("updates", 0) + 1
             group["eps"] = eps / math.sqrt(1 - group["betas"][1] ** group["updates"])
         loss = super().step(closure)
-        for group, eps in zip(self.param_groups, given, strict=True):
+        for group, eps in zip(self.param_groups, given_eps, strict=True):
             group["eps"] = eps
         return loss
 
@@ -131,8 +131,8 @@ class AdamTwoRates(FusedAdam):
                     "--fp16-no-flatten-grads: without them parameters are not assigned to one of "
                     "the two learning rates"
                 )
-            given = {"params": [], **parameter.optim_overrides["optimizer"]}
-            groups.setdefault(parameter.param_group, given)["params"].append(parameter)
+            new_group = {"params": [], **parameter.optim_overrides["optimizer"]}
+            groups.setdefault(parameter.param_group, new_group)["params"].append(parameter)
         super().__init__(cfg, list(groups.values()))
         self.set_lr(self.optimizer_config["lr"])
 

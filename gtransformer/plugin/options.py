@@ -35,11 +35,11 @@ def option_of(name: str) -> str:
 def check_languages(trained: Mapping[str, Any], cfg: TranslationDocConfig) -> None:
     """Raise UserError if a model's task, by its options, had another language pair."""
     for name in ("source_lang", "target_lang"):
-        theirs, ours = trained.get(name), getattr(cfg, name)
-        if None not in (theirs, ours) and theirs != ours:
+        trained_lang, lang = trained.get(name), getattr(cfg, name)
+        if None not in (trained_lang, lang) and trained_lang != lang:
             raise UserError(
-                f"{option_of(name)} {ours}: the model was trained with {theirs}; give a model of "
-                "this pair"
+                f"{option_of(name)} {lang}: the model was trained with {trained_lang}; give a "
+                "model of this pair"
             )
 
 

@@ -172,8 +172,8 @@ class TranslationDocTask(TranslationTask):
             if whole is not None:
                 self.compiling = Compiling(str(self.cfg.compile), model, whole)
         if self.cfg.eval_bleu:
-            given = {"max_len_a": 1.2, "max_len_b": 10, **json.loads(self.cfg.eval_bleu_args)}
-            self.sequence_generator = self.build_generator([model], Namespace(**given))
+            search = {"max_len_a": 1.2, "max_len_b": 10, **json.loads(self.cfg.eval_bleu_args)}
+            self.sequence_generator = self.build_generator([model], Namespace(**search))
         return model
 
     def build_generator(

@@ -30,8 +30,8 @@ def sentence_bleu(task: FairseqTask, generated: list[list[dict]], targets: Tenso
     cfg, dictionary = task.cfg, task.target_dictionary
 
     def sentences(tokens: Tensor, unknown: str) -> list[str]:
-        given = {"unk_string": unknown, "extra_symbols_to_ignore": task.sides.no_text}
-        text = dictionary.string(tokens, cfg.eval_bleu_remove_bpe, **given)
+        symbols = {"unk_string": unknown, "extra_symbols_to_ignore": task.sides.no_text}
+        text = dictionary.string(tokens, cfg.eval_bleu_remove_bpe, **symbols)
         return sentences_of(task.detokeniser.decode(text))
 
     hypotheses: list[str] = []

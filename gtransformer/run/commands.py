@@ -14,7 +14,6 @@ from gtransformer.settings import HALF_PRECISION
 # Values on and off, which YAML reads as true and false.
 SWITCHES = ("compile", "context-loss", "marks-loss", "sentence-rule")
 LARGE_GPU = 60e9  # bytes: room for every recipe's update in one batch
-PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def to_arguments(options: Options) -> list[str]:

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gtransformer.files import write_json
-from gtransformer.installation import corpus_directory, runs_directory
+from gtransformer.installation import PACKAGE, corpus_directory, runs_directory
 from gtransformer.plugin.checkpoints import AVERAGE, read_state
 from gtransformer.preprocess.manifest import NOTED, check_noted, noted_digests
 from gtransformer.run.commands import (
-    PACKAGE,
     as_typed,
     device_options,
     executable,

@@ -49,16 +49,6 @@ def parts(saved_model, tmp_path):
     return tmp_path
 
 
-def test_the_command_in_a_process_of_its_own(parts):
-    """Nothing has told fairseq of this package's task before."""
-    command = [sys.executable, "-m", "gtransformer", "export", "run", "model"]
-    done = subprocess.run(
-        [*command, "--prepared", "prepared"], cwd=parts, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert GTransformer.from_pretrained(parts / "model").translate(TEXT)
-
-
 def failure(capsys, *arguments) -> str:
     assert main([str(word) for word in arguments]) == 1
     return capsys.readouterr().err
@@ -233,30 +223,29 @@ def test_models_that_read_other_sentences_are_refused(parts, monkeypatch, capsys
     assert not (parts / "model").exists()
 
 
-@pytest.mark.slow
-def test_works_without_the_checkout(saved_model, tmp_path):
-    """The package alone, without configs, scripts and fairseq, and a model that was moved: nothing
-    else is needed.
+def test_exported_and_translated_by_programs(parts):
+    """Nothing has told fairseq of this package's task before; translating needs neither fairseq
+    nor the checkout, whose configs and scripts are not there.
     """
+
+    def program(line: str, **variables: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", "gtransformer", *line.split()]
+        return subprocess.run(
+            command, cwd=parts, env=os.environ | variables, capture_output=True, text=True
+        )
+
+    done = program("export run model --prepared prepared --beam 2 --max-len-a 0 --max-len-b 3")
+    assert done.returncode == 0, done.stderr
+    site = parts / "site"
     shutil.copytree(
-        ROOT / "gtransformer",
-        tmp_path / "site" / "gtransformer",
-        ignore=shutil.ignore_patterns("__py*"),
+        ROOT / "gtransformer", site / "gtransformer", ignore=shutil.ignore_patterns("__py*")
     )
     for name in ("fairseq", "hydra", "omegaconf"):
-        (tmp_path / "site" / f"{name}.py").write_text(f"raise ImportError('{name}')")
-    shutil.copytree(saved_model, tmp_path / "moved")
-    (tmp_path / "text").write_text("\n".join(TEXT))
-    line = "-m gtransformer translate --model moved text --cpu --quiet"
-    environment = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, *line.split()],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
+        (site / f"{name}.py").write_text(f"raise ImportError('{name}')")
+    (parts / "text").write_text("\n".join(TEXT))
+    done = program(
+        "translate --model model text --cpu --quiet", PYTHONPATH=str(site), OMP_NUM_THREADS="1"
     )
-    expected = GTransformer.from_pretrained(saved_model, device="cpu").translate(TEXT)
+    expected = GTransformer.from_pretrained(parts / "model", device="cpu").translate(TEXT)
     assert (done.returncode, done.stdout.splitlines()) == (0, expected)
     assert done.stderr.startswith("ended by a length limit") and done.stderr.count("\n") == 1

@@ -8,12 +8,12 @@ import math
 import pytest
 import torch
 
+from gtransformer.cli.main import main
 from gtransformer.evaluation.contrastive import Capacity
 from gtransformer.evaluation.sentence_scores import Request, sentence_encoder
 from gtransformer.files import read_json
 from gtransformer.lab.attention import inspect, inspect_split
 from gtransformer.lab.cxmi import measure
-from gtransformer.lab.experiment import call
 from gtransformer.lab.items import BatchScorer, read_items
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
 from gtransformer.plugin.load_model import load_scorer
@@ -55,11 +55,11 @@ def test_entropy_is_that_of_the_weights():
 
 
 def test_attention_of_a_trained_model(finished, tmp_path):
-    """The command in a process of its own; its gates and its picture."""
+    """The command: its gates and its picture."""
     run = finished.runs[1]
     picture, numbers = tmp_path / "attention.svg", tmp_path / "attention.json"
     command = ["lab", "attention", str(finished.prepared(run)), "--path", str(finished.model(run))]
-    call([*command, "--instances", "1", f"--picture={picture}", f"--output={numbers}"], {})
+    assert not main([*command, "--instances=1", f"--picture={picture}", f"--output={numbers}"])
     rows = read_json(numbers)["attention"]
     gates = {row["layer"]: row["gate"] for row in rows if row["part"] == "cross" and row["gate"]}
     assert len(gates) == 1 and picture.stat().st_size > 1000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gtransformer.lab.cli.demo import build_parser
 from gtransformer.lab.demonstration import make_demonstration, summary, too_low
 
@@ -17,6 +19,7 @@ def test_its_options_make_an_experiment(tmp_path):
     assert experiment.settings.sizes == {"documents": 30, "test_documents": 24}
 
 
+@pytest.mark.slow
 def test_what_it_shows(finished):
     text, numbers = summary(finished)
     assert numbers.keys() == {"sentences", "gtransformer"}

@@ -51,6 +51,7 @@ def test_scripts_of_experiments_use_what_is_there(path):
             assert all(hasattr(module, one.name) for one in node.names)
 
 
+@pytest.mark.slow
 def test_an_experiment_runs_to_its_end(finished, capsys):
     table = write_results(finished)
     assert [line.split(" | ")[0] for line in table.splitlines()[2:]] == [
@@ -151,6 +152,7 @@ rows:
     )
 
 
+@pytest.mark.slow
 def test_budgets(finished):
     recipe = load_recipe("demo")
     assert "train.total-num-update=30" in budget_changes({"updates": 30}, recipe)

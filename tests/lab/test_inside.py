@@ -20,6 +20,8 @@ from gtransformer.plugin.load_model import load_scorer
 from gtransformer.preprocess.plain_text import read_plain
 from tests.support import drawn, tiny_dictionary, tiny_model
 
+pytestmark = pytest.mark.slow
+
 
 def test_entropy_is_that_of_the_weights():
     """Of a cross-attention by sentence, worked out by loops."""

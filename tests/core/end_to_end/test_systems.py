@@ -87,7 +87,7 @@ def test_trained_and_translated_with(sentence_model, first_pass, tmp_path, syste
         f"--save-dir={tmp_path}",
         *["--context-loss=off"] * by_batch,
     ]
-    line += [f"--finetune-from-model={sentence_model}", "--load-partial"]
+    line += [f"--finetune-from-model={sentence_model}", "--load-partial", "--max-tokens=300"]
     bleu = [] if reads_targets else ["--eval-bleu", EVAL]
     log = run("train", PREPARED / "bin", *line, *bleu, "--max-epoch=1")
     assert ('"valid_bleu"' in log) != reads_targets

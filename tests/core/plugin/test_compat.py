@@ -75,6 +75,7 @@ def test_hydra_is_quiet(saved_model):
     assert [str(one.message) for one in found] == ["something else"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     sys.version_info >= (3, 14), reason="Python no longer ends a thread within an operation"
 )

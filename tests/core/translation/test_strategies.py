@@ -23,7 +23,7 @@ DOCUMENT = [
     *SENTENCES[::-1],
     "Two trees sleep under the river and near the old red house.",
 ]
-DOCUMENTS = [DOCUMENT, DOCUMENT[2:5], [], DOCUMENT[:1], DOCUMENT[::-1]]
+DOCUMENTS = [DOCUMENT, DOCUMENT[2:5], [], DOCUMENT[:1]]
 
 
 @pytest.fixture(scope="module")

@@ -53,8 +53,9 @@ class SideSentences:
         ends = np.cumsum(sizes, dtype=np.int64)
         starts = ends - sizes
         self.begin = np.flatnonzero(stored == bos)
+        following = np.append(self.begin, len(stored))[np.searchsorted(self.begin, starts)]
         # An empty instance starts where the next one does.
-        opened = np.isin(starts, self.begin) & (starts < ends)
+        opened = (following == starts) & (starts < ends)
         if not opened.all():
             raise UserError(
                 f"{name}: instance {np.argmin(opened)} does not begin with <s>: write every "
@@ -79,8 +80,8 @@ class SideSentences:
 
     def tokens(self, first: int, last: int) -> Tensor:
         """Return (tokens,) int64 of the sentences ``first`` to ``last - 1``, at least one."""
-        places = zip(self.begin[first:last], self.lengths[first:last], strict=True)
-        pieces = [self.stored[begin : begin + length] for begin, length in places]
+        begin, lengths = self.begin[first:last].tolist(), self.lengths[first:last].tolist()
+        pieces = [self.stored[at : at + length] for at, length in zip(begin, lengths, strict=True)]
         return torch.from_numpy(np.concatenate(pieces, dtype=np.int64))
 
 

@@ -34,14 +34,13 @@ def run_stage(
     """
     record, log = directory / f"{name}.json", directory / f"{name}.log"
     # A model that was trained again is another one under the same name.
-    versions = {str(path): [path.stat().st_mtime_ns, path.stat().st_size] for path in inputs}
+    versions = [f"{path} ({os.stat(path).st_size}, {os.stat(path).st_mtime_ns})" for path in inputs]
     stage = {"command": command, "inputs": versions}
     before = read_record(record)
     if before and not again:
         if before != before | stage:
-            changed = [word for word in command if word not in before["command"]]
-            known = before.get("inputs", {})
-            changed += [path for path in versions if versions[path] != known.get(path)]
+            known = [*before["command"], *before.get("inputs", [])]
+            changed = [word for word in command + versions if word not in known]
             raise UserError(
                 f"{record}: was run with other settings or inputs ({shlex.join(changed)}); give "
                 "--again to run it with these, or another directory with --output"

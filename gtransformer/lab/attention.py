@@ -88,6 +88,7 @@ def inspect(model: nn.Module, source: Sequence[int], target: Sequence[int]) -> l
 
     Raises UserError for a model without attention of this package, and for relative positions.
     """
+    # Their weights depend on more than queries and keys, from which they are recomputed here.
     if any(getattr(module, "relative", None) is not None for module in model.modules()):
         raise UserError("attention with relative positions cannot be shown")
     device = next(model.parameters()).device
@@ -116,6 +117,7 @@ def watching(model: nn.Module) -> Iterator[list[Attention]]:
 
     def see_gate(part: str, layer: int):
         def hook(_module: nn.Module, _inputs: tuple, output: Tensor) -> None:
+            # A gate runs after the attentions that it mixes, so these are in the list already.
             for one in found:
                 if (one.part, one.layer) == (part, layer):
                     one.gate = output.double().mean(dim=-1).cpu()
@@ -144,19 +146,20 @@ def _weights(
     module: MultiheadAttention, x: Tensor, memory: Tensor, reach: Reach
 ) -> tuple[Tensor, ...]:
     """Return weights, seen keys and both sides' tags, as of ``Attention``."""
+    # In the precision of the parameters: bfloat16 would blur the entropy.
     with torch.autocast(x.device.type, enabled=False):
         dtype = module.q_proj.weight.dtype
         queries = module.project_queries(x.to(dtype), reach.queries.tag)
         keys, _ = module.keys_and_values(memory.to(dtype), reach.keys.tag)
     first, last, order = (torch.as_tensor(one) for one in (reach.first, reach.last, reach.order))
+    # A query sees an interval of the keys in the reach's order, not in that of the text.
     ranks = torch.arange(len(order))
     visible = (ranks >= first[:, None]) & (ranks < last[:, None])
-    scores = (
-        torch.einsum("qhd,khd->hqk", queries * queries.shape[-1] ** -0.5, keys[order.to(x.device)])
-        .double()
-        .cpu()
-    )
-    weights = scores.masked_fill(~visible, -math.inf).softmax(dim=-1).nan_to_num().mean(dim=0)
+    queries, keys = queries * queries.shape[-1] ** -0.5, keys[order.to(x.device)]
+    scores = torch.einsum("qhd,khd->hqk", queries, keys).double().cpu()
+    weights = scores.masked_fill(~visible, -math.inf).softmax(dim=-1)
+    # A query that sees no key gives NaN; its weights are zero, as in the model.
+    weights = weights.nan_to_num().mean(dim=0)
     tags = torch.as_tensor(reach.queries.tag), torch.as_tensor(reach.keys.tag)[order]
     return weights, last - first, *tags
 

@@ -31,6 +31,7 @@ def budget_changes(budget: dict[str, float], recipe: Recipe) -> list[str]:
         return [f"train.max-update={updates}", "train.max-epoch=", *end]
     if "minutes" not in budget:
         return []
+    # Such a schedule would reach its end before or after the minutes are over.
     endless = [f"train.{key}=" for key in OF_THE_END if key in train] if END in train else []
     schedule = ["train.lr-scheduler=inverse_sqrt", *endless] if endless else []
     return [
@@ -51,6 +52,8 @@ def updates_of_tokens(tokens: float, recipe: Recipe, prepared: Path) -> int:
     frequency = recipe.options("train").get("update-freq", 1)
     if "," in str(frequency):
         raise UserError(f"recipe '{recipe.name}': a budget in tokens needs one train.update-freq")
+    # The batches of one epoch are built as the training builds them, because how many tokens a
+    # batch has depends on how its instances overlap and on their lengths.
     training = {"user-dir": PACKAGE, **recipe.training()}
     arguments = [str(prepared / "bin"), *to_arguments(training)]
     given = options.parse_args_and_arch(options.get_training_parser(), arguments)
@@ -59,8 +62,7 @@ def updates_of_tokens(tokens: float, recipe: Recipe, prepared: Path) -> int:
     batches = task.get_batch_iterator(
         task.dataset("train"), given.max_tokens, given.batch_size, seed=given.seed
     )
-    in_epoch = read_json(prepared / "manifest.json")["splits"]["train"]["tokens"][
-        recipe.task["target-lang"]
-    ]
+    counts = read_json(prepared / "manifest.json")["splits"]["train"]["tokens"]
+    in_epoch = counts[recipe.task["target-lang"]]
     updates = len(batches) / (recipe.devices * int(frequency))
     return max(1, round(tokens * updates / in_epoch))

@@ -44,7 +44,7 @@ def make_corpus(kind: str, folder: Path, sizes: Mapping[str, int]) -> None:
 def write_random(folder: Path, documents: int, tokens: int, sentence: int, words: int) -> None:
     """Write documents of random words, each of ``tokens`` tokens with ``<s>`` and ``</s>``: train,
     dev and test."""
-    dice = random.Random(1)
+    dice = random.Random(1)  # the same corpus for everything that is compared
 
     def line() -> str:
         return " ".join(f"w{dice.randrange(words)}" for _ in range(sentence - 2))

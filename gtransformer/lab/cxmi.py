@@ -55,12 +55,15 @@ def measure(
         encode = sentence_encoder(prepared, lang, dictionary)
         documents.append([encode(sentences) for sentences in read_side(prepared, index, lang)])
     found, groups = {}, []
+    # Without context first: all others are compared with it.
     for most in (0, *sorted(contexts), ALL):
         requests, groups = [], []
         for number, (source, target) in enumerate(zip(*documents, strict=True)):
             for end in range(1, len(source) + 1):
                 begin = 0 if most == ALL else max(0, end - 1 - most)
                 sides = source[begin:end], target[begin:end]
+                # The model may take fewer sentences than asked for, and another number on each
+                # side. Of the target only the last sentence is scored.
                 read, written = capacity.before(*([size([one]) for one in side] for side in sides))
                 requests.append(Request(sides[0][-read:], sides[1][-written:], (written - 1,)))
                 groups.append(number)
@@ -79,6 +82,6 @@ def _summary(
     error = standard_error(gains, documents)
     return {
         "cxmi": statistics.fmean(gains),
-        "standard_error": None if error is None else error / 100,
+        "standard_error": None if error is None else error / 100,  # it is in per cent
         "log_probability": statistics.fmean(value for one in scores for value in one),
     }

@@ -37,6 +37,7 @@ SHOWN = {
 def make_demonstration(args: argparse.Namespace) -> Experiment:
     """Return the demonstration as an experiment; its options are those of ``gtransformer demo``."""
     changes: dict[str, Any] = {}
+    # Products in bfloat16 are faster on some processors, and slower on others.
     if not torch.cuda.is_available() and trains_faster_in_bfloat16():
         changes["train.autocast"] = "bfloat16"
     for change in args.set:
@@ -58,10 +59,10 @@ def make_demonstration(args: argparse.Namespace) -> Experiment:
 def summary(experiment: Experiment) -> tuple[str, dict[str, dict[str, float]]]:
     """Return sample sentences and scores as text, and the numbers of each system."""
     numbers = {run.system: numbers_of(run) for run in experiment.runs}
-    lines = [
-        f"{label:26}" + "".join(f"{one[key]:14.2f}" for one in numbers.values())
-        for key, label in SHOWN.items()
-    ]
+    lines = []
+    for key, label in SHOWN.items():
+        cells = [f"{one[key]:14.2f}" for one in numbers.values()]
+        lines.append(f"{label:26}" + "".join(cells))
     head = " " * 26 + "".join(f"{name:>14}" for name in numbers)
     text = experiment.prepared(experiment.runs[0]) / "text"
     texts = {
@@ -84,6 +85,7 @@ def samples(
         texts: by name the documents of the test set; the first is the source.
     """
     chosen: dict[str, Mapping[str, Any]] = {}
+    # Near enough to be read at a glance, too far for two sentences of context.
     for item in sorted(items, key=lambda item: abs(item["distance"] - 3)):
         chosen.setdefault(item["phenomenon"], item)
     source = next(iter(texts.values()))

@@ -195,7 +195,7 @@ class Experiment:
         lines = [
             ["run", run.row.recipe, raw, stage, *common] for stage in ("train", "generate", "score")
         ]
-        if self.settings.corpus in ITEMS:
+        if self.settings.corpus in ITEMS:  # letters with contrastive items
             options = {
                 "--items": self.raw / ITEMS[self.settings.corpus],
                 "--path": self.model(run),
@@ -255,12 +255,14 @@ class Experiment:
         """Make one run unless its record has the same commands and the same start model."""
         start = None
         if run.start:
-            futures[run.start.name].result()  # raises its error
+            # Waits for the start model, and raises its error. Runs are submitted in an order in
+            # which no run waits for a later one.
+            futures[run.start.name].result()
             start = read_json(run.start.folder / DONE)["finished"]
         commands = self.commands(run)
         inputs = {"commands": commands, "start": start}
         record = read_record(run.folder / DONE)
-        if record == record | inputs:
+        if record == record | inputs:  # the record has more: when, which commit, which machine
             print(f"| {run.name}: done before", flush=True)
             return
         if read_record(run.folder / BEGUN).get("start") != start:

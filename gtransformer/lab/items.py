@@ -50,6 +50,7 @@ def read_items(path: Path) -> list[Item]:
 def _item(entry: dict[str, Any], document: Sequence[tuple[str, str]]) -> Item:
     source, target = zip(*document[: entry["sentence"] + 1], strict=True)
     before = tuple(target[:-1])
+    # The deciding word may be in different sentences of the two languages.
     sides = {
         bucket_name(entry.get(side, entry["distance"]))
         for side in ("distance_source", "distance_target")
@@ -82,6 +83,7 @@ def measure(
     ]
     capacity = capacity_of(task.options.scheme, prepared)
     if isinstance(scorer, BatchScorer):
+        # It needs the whole document, and cuts instances out of it itself.
         scorer.capacity, capacity = capacity, Capacity()
     outcomes = score_items(scorer, read_items(items), *encoders, progress, capacity)
     return suite_report(outcomes) | {"items": [one.to_json() for one in outcomes]}
@@ -105,6 +107,7 @@ class BatchScorer(SentenceScorer):
         (request,) = requests
         length, most = len(request.target), self.capacity.sentences or 1
         together = BATCH if self.model.needs.batch else 1
+        # A row of the batch is the instance of one sentence, which ends with it.
         ends = range(max(0, length - together) + 1, length + 1)
         rows = [
             (_last(request.source, end, most), _last(request.target, end, most)) for end in ends
@@ -112,16 +115,15 @@ class BatchScorer(SentenceScorer):
         sources = [self.layouts[0].document(source)[0] for source, _ in rows]
         targets = [self.layouts[1].target(target) for _, target in rows]
         device = next(self.model.parameters()).device
+        lengths = torch.tensor([len(one) for one in sources], device=device)
+        first_sentences = torch.tensor([max(0, end - most) + 1 for end in ends], device=device)
         states, extra = self.model(
             pad_rows(sources, self.source.pad(), device),
-            torch.tensor([len(one) for one in sources], device=device),
+            lengths,
             pad_rows([read for read, _, _ in targets], self.target.pad(), device),
-            **{
-                FIRST_SENTENCE: torch.tensor(
-                    [max(0, end - most) + 1 for end in ends], device=device
-                ),
-            },
+            **{FIRST_SENTENCE: first_sentences},
         )
+        # Only the item itself is scored: the last sentence of the last row.
         log_probs = self.model.get_normalized_probs((states[-1:], extra), log_probs=True)[0]
         _, goal, spans = targets[-1]
         first, end = spans[-1]

@@ -62,6 +62,7 @@ def numbers_of(run: Run) -> dict[str, float]:
             f"accuracy at {name}": one["accuracy"] for name, one in choices["by_distance"].items()
         }
     curves = read_log(folder / "train.log")
+    # A budget of minutes or a stop without improvement decides it, so it is read from the log.
     found["updates"] = max(update for series in curves.values() for update in series)
     found |= {
         name: values[max(values)] for name, values in curves.items() if VALIDATED.fullmatch(name)
@@ -254,7 +255,7 @@ def write_results(experiment: Experiment) -> str:
     with tarfile.open(folder / "translations.tar.xz", "w:xz") as packed:
         for run in experiment.runs:
             packed.add(run.folder / "test.txt", f"{run.name}.txt")
-        if experiment.generated:
+        if experiment.generated:  # others' texts may have licences that do not allow copies
             reference = (
                 experiment.prepared(experiment.runs[0]) / "text" / f"test.{_target(experiment)}"
             )

@@ -62,26 +62,26 @@ def measure(
     task = TranslationDocTask.setup_task(config)
     task.load_dataset(split)
     dataset, dictionaries = task.dataset(split), (task.source_dictionary, task.target_dictionary)
-    documents = [
-        [
-            split_tokens(side[number].tolist(), words)
-            for side, words in zip((dataset.src, dataset.tgt), dictionaries, strict=True)
-        ]
-        for number in range(len(dataset))
-    ]
+    documents = []
+    for number in range(len(dataset)):
+        source, target = dataset.src[number].tolist(), dataset.tgt[number].tolist()
+        sides = split_tokens(source, dictionaries[0]), split_tokens(target, dictionaries[1])
+        documents.append(sides)
     whole = [Request(*sides) for sides in documents]
     start, costs = GTransformerConfig(sentence_model=str(checkpoint), doc_mode="partial"), {}
+    # Whole instances are scored, however long the sentence model's positions are.
     start.max_source_positions = start.max_target_positions = UNLIMITED_POSITIONS
     start_from_sentence_model(start, None, task)
     layers = {f"{part}_ctxlayers": context_layers for part in ("encoder", "decoder", "cross")}
     for name in starts:
-        torch.manual_seed(1)
+        torch.manual_seed(1)  # the paper's start draws gates and global attention
         model = GTransformerModel.build(
             dataclasses.replace(start, **layers, **STARTS[name]), *dictionaries
         )
         model.load_state_dict(read_state(Path(start.sentence_model))["model"])
         costs[name] = _costs(SentenceScorer(model.eval(), *dictionaries), whole)
     model, known, own = _sentence_model(checkpoint, task)
+    # A model of fairseq was never trained on <s>: its decoder starts from </s>.
     layouts = None if own else tuple(Layout(one.eos()) for one in known)
     alone = [
         Request([one], [other]) for sides in documents for one, other in zip(*sides, strict=True)

@@ -48,11 +48,13 @@ def draw_ngrams(words: int, random: np.random.Generator) -> Ngrams:
     words are left. All arrangements of n-grams and other words are equally probable, so words at
     the ends are observed less often. (Our choice; the paper gives shares and lengths.)
     """
+    # Adding a number from 0 to 1 before cutting rounds up with the probability of the fraction.
     left = int(random.beta(*BETA) * words + random.random())
     pieces = [0] * (words - left)  # words that are not observed
     while left:
         pieces.append(min(left, int(random.integers(1, LONGEST + 1))))
         left -= pieces[-1]
+    # A piece is an n-gram, or (0) a word that is not observed. Their order places the n-grams.
     random.shuffle(pieces)
     ngrams, position = [], 0
     for length in pieces:

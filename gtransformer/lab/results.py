@@ -67,7 +67,8 @@ def numbers_of(run: Run) -> dict[str, float]:
     found |= {
         name: values[max(values)] for name, values in curves.items() if VALIDATED.fullmatch(name)
     }
-    if len(speeds := list(curves["train_wps"].values())) > 1:
+    speeds = list(curves.get("train_wps", {}).values())  # none in a short training
+    if len(speeds) > 1:
         # The first has the start of the program in it.
         found["words_per_second"] = statistics.median(speeds[1:])
     for name, record in (("training", "train"), ("translation", "generate.test")):

@@ -43,7 +43,7 @@ from gtransformer.lab.benchmark.batches import (
     vocabulary,
 )
 from gtransformer.models.common import compiled
-from gtransformer.models.common.compiled import compiled_loss
+from gtransformer.models.common.compiled import compiled_loss, packed_loss
 from gtransformer.modules.fused_loss import fused_cross_entropy
 from gtransformer.modules.segments import SegmentPattern, Segments, segment_attention
 from gtransformer.plugin.optimizers import FusedAdam
@@ -172,16 +172,11 @@ def ours(bench: Bench, number: int, kind: str) -> None:
         batches = [
             bench.moved(packed_batch(number, bench.length, SENTENCE, bench.words)) for _ in range(3)
         ]
-    mode = "reduce-overhead" if kind == "graphs" and not bench.rehearse else None
-    backend = "aot_eager" if bench.rehearse else "inductor"
+    loss_of = {"not compiled": ragged_loss, "graphs": graphs(made, bench)}.get(kind, compiled_loss)
 
     def update() -> None:
         turn[0] += 1
-        batch = batches[turn[0] % 3]
-        if kind == "not compiled":
-            loss = ragged_loss(made, batch)
-        else:
-            loss, _ = compiled_loss(made, batch, 0.1, mode, backend)
+        loss, _ = loss_of(made, batches[turn[0] % 3], 0.1)
         optimizer.zero_grad()
         optimizer.backward(loss)
         optimizer.multiply_grads(1.0 / tokens)
@@ -200,12 +195,24 @@ def padded_batch(bench: Bench, number: int) -> dict[str, Tensor]:
     return {"source": source, "read": read, "target": torch.cat([read[:, 1:], end], dim=1)}
 
 
-def ragged_loss(made, batch: dict[str, Tensor]) -> Tensor:
+def graphs(made, bench: Bench) -> Callable:
+    """Return the compiled loss by CUDA graphs, which no training uses.
+
+    Gradients accumulate in memory that the next graph overwrites (PyTorch's issue 169545); here
+    every update has one batch.
+    """
+    for side in (made.encoder, made.decoder):
+        side.embed_positions.grow(bench.length + 64)
+    how = {"backend": "aot_eager"} if bench.rehearse else {"mode": "reduce-overhead"}
+    return torch.compile(packed_loss, fullgraph=True, dynamic=False, **how)
+
+
+def ragged_loss(made, batch: dict[str, Tensor], smoothing: float) -> tuple[Tensor, Tensor]:
     """Return the loss as the criterion computes it without --compile."""
     states, extra = made(batch["source"], None, batch["read"], ragged=True)
     targets = extra["layout"].pack(batch["target"])
     with made.decoder.autocast():
-        return fused_cross_entropy(*made.decoder.output_product(states, targets), 0.1)[0]
+        return fused_cross_entropy(*made.decoder.output_product(states, targets), smoothing)
 
 
 def fairseqs(bench: Bench, number: int, precision: str) -> None:
@@ -304,12 +311,10 @@ def train(bench: Bench, folder: Path, choice: str, updates: int) -> dict[int, fl
         options += "--cpu --max-tokens 400 --log-interval 2"
     else:
         options += "--autocast bfloat16 --max-tokens 4096 --log-interval 50"
-    # Generating code for a CPU takes longer than the whole rehearsal should.
-    backend = "aot_eager" if bench.rehearse else compiled.BACKEND
     program = (
         "import runpy, gtransformer; gtransformer.register(); "
         "from gtransformer.models.common import compiled; "
-        f"compiled.BACKEND = '{backend}'; "
+        f"compiled.BACKEND = '{compiled.BACKEND}'; "
         "runpy.run_module('fairseq_cli.train', run_name='__main__')"
     )
     command = [sys.executable, "-c", program, str(folder), *options.split()]
@@ -390,8 +395,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="a file that the lines are added to")
     arguments = parser.parse_args()
     bench = Bench(arguments.rehearse, arguments.output)
-    if bench.rehearse:  # fairseq's optimizer of --fp16 asks for a GPU
+    if bench.rehearse:  # fairseq's optimizer of --fp16 asks for a GPU; generating code takes long
         torch.cuda.current_device = lambda: "cpu"
+        compiled.BACKEND = "aot_eager"
     name = "CPU" if bench.rehearse else torch.cuda.get_device_name()
     bench.say("device", device=name, torch=torch.__version__)
     for seconds, measure, given in plan(bench):

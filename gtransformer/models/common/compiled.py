@@ -73,26 +73,20 @@ def _states(
 
 
 @cache
-def _compiled(mode: str | None, backend: str) -> Callable:
+def _compiled(backend: str) -> Callable:
     # Each shard of a corpus may need a larger capacity, and thus a graph of its own.
     torch._dynamo.config.recompile_limit = 64
     # Without this, hooks that a layer gets after compilation are ignored silently.
     torch._dynamo.config.skip_nnmodule_hook_guards = False
-    return torch.compile(packed_loss, fullgraph=True, dynamic=False, mode=mode, backend=backend)
+    return torch.compile(packed_loss, fullgraph=True, dynamic=False, backend=backend)
 
 
-def compiled_loss(
-    model: nn.Module,
-    batch: dict,
-    smoothing: float,
-    mode: str | None = None,
-    backend: str | None = None,
-) -> tuple[Tensor, Tensor]:
+def compiled_loss(model: nn.Module, batch: dict, smoothing: float) -> tuple[Tensor, Tensor]:
     """Return what ``packed_loss`` does, by a graph that is compiled for the first batch."""
     for side, name in ((model.encoder, "source"), (model.decoder, "target")):
         if isinstance(side.embed_positions, SinusoidalPositions):  # a graph cannot let it grow
             side.embed_positions.grow(max(batch[name]["longest"].values()))
-    return _compiled(mode, backend or BACKEND)(model, batch, smoothing)
+    return _compiled(BACKEND)(model, batch, smoothing)
 
 
 def compiler_fault(device: str) -> str | None:

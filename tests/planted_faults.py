@@ -154,6 +154,12 @@ FAULTS = {
         "float(max_norm) / (norm + 1e-6)",
         "plugin/test_compat.py plugin/test_optimizers.py",
     ),
+    "a hook that a compiled layer gets later, and that is not called": (
+        "models/common/compiled.py",
+        "torch._dynamo.config.skip_nnmodule_hook_guards = False",
+        "pass",
+        "models/test_compiled.py",
+    ),
     "Adam that resumes at its first update": (
         "plugin/optimizers.py",
         "group.update(settings)",

@@ -73,19 +73,7 @@ class Compiling:
             )
         if not self.active or not largest:
             return None
-        parts = [_parts(dataset.src), _parts(dataset.tgt)]
-        counts = [np.concatenate([np.diff(one.ranges)[:, 0] for one in side]) for side in parts]
-        longest = [max(int(one.sentences.lengths.max(initial=1)) for one in side) for side in parts]
-        encoder, decoder = self.model.encoder, self.model.decoder
-        drops_bos = encoder.marks != BOTH_MARKS
-        for side, tokens in ((encoder, longest[0] - drops_bos), (decoder, longest[1])):
-            # The graph does not check it: fairseq leaves out documents alone that are too long.
-            if side.restarts and side.embed_positions is not None:
-                side.embed_positions.grow(tokens)
-        capacity = capacity_of(batches, sizes, np.maximum(*counts), max(longest))
-        if self.capacity:
-            capacity = Capacity(*map(max, astuple(self.capacity), astuple(capacity)))
-        self.capacity = capacity
+        capacity = self.capacity = self._capacity(dataset, batches)
         tokens = sum(int(side[batch].sum()) for batch in batches for side in sizes)
         full = 100 * tokens / (2 * len(batches) * capacity.tokens)
         logger.info("packed batches of a compiled training: %s, %.0f %% full", capacity, full)
@@ -95,16 +83,30 @@ class Compiling:
                 "not by --batch-size"
             )
             return None
+        encoder, decoder = self.model.encoder, self.model.decoder
         return Packer(
             capacity,
-            Symbols(encoder.bos, encoder.padding, drops_bos, encoder.restarts),
+            Symbols(encoder.bos, encoder.padding, encoder.marks != BOTH_MARKS, encoder.restarts),
             Symbols(decoder.bos, decoder.padding, False, decoder.restarts),
         )
 
+    def _capacity(self, dataset: DocumentPairDataset, batches: Sequence[np.ndarray]) -> Capacity:
+        """Return what the batches of all shards so far need.
 
-def _parts(side) -> list:
-    """Return the ``RunDataset``s of one side."""
-    return side.datasets if isinstance(side, ConcatDataset) else [side]
+        Raises UserError for a sentence that is longer than a table of learned positions.
+        """
+        counts, longest = [], []
+        models = self.model.encoder, self.model.decoder
+        for side, model in zip((dataset.src, dataset.tgt), models, strict=True):
+            parts = side.datasets if isinstance(side, ConcatDataset) else [side]
+            counts.append(np.concatenate([np.diff(one.ranges)[:, 0] for one in parts]))
+            longest.append(max(int(one.sentences.lengths.max(initial=1)) for one in parts))
+            if model.restarts and model.embed_positions is not None:
+                # The graph does not check it; fairseq leaves out long documents, not sentences.
+                model.embed_positions.grow(longest[-1])
+        sizes = dataset.src_sizes, dataset.tgt_sizes
+        own = capacity_of(batches, sizes, np.maximum(*counts), max(longest))
+        return Capacity(*map(max, astuple(self.capacity or own), astuple(own)))
 
 
 def _unfit_options(whole: DictConfig, model: nn.Module, on_gpu: bool) -> str | None:

@@ -122,7 +122,7 @@ def rows_of(experiment: Experiment) -> list[dict[str, object]]:
                 _line(system, "mean", name, statistics.fmean(values), mean_interval(values))
             )
         other = seeds[min(seeds)].row.baseline or experiment.settings.baseline
-        if other and other != system:
+        if other in runs and other != system:  # --rows may leave it out
             found += _differences(system, other, numbers, runs, reference)
     return found
 

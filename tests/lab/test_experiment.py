@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import csv
 import importlib
 import shlex
@@ -18,7 +19,7 @@ from gtransformer.lab import experiment as engine
 from gtransformer.lab.budget import budget_changes, updates_of_tokens
 from gtransformer.lab.cli.experiment import main
 from gtransformer.lab.experiment import DONE, Experiment, read_experiment
-from gtransformer.lab.results import write_results
+from gtransformer.lab.results import rows_of, write_results
 from gtransformer.run.recipe import load_recipe
 from tests.lab.conftest import small_experiment
 
@@ -81,6 +82,9 @@ def test_an_experiment_runs_to_its_end(finished, capsys):
         curves = packed.extractfile("curves.csv").read().decode().splitlines()
     assert any(line.startswith("gtransformer,valid_loss,2,") for line in curves)
     assert (finished.folder / "curves.png").is_file() and (finished.folder / "reach.png").is_file()
+    without_baseline = copy.copy(finished)
+    without_baseline.runs = finished.runs[1:]
+    assert not any(" - " in str(row["metric"]) for row in rows_of(without_baseline))
     before = (finished.folder / "gtransformer" / DONE).read_text(encoding="utf-8")
     finished.run()  # again: nothing is left to do
     assert (finished.folder / "gtransformer" / DONE).read_text(encoding="utf-8") == before

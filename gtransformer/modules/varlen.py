@@ -13,6 +13,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+# Whether the kernel has a window, which also makes it causal. Compared once: it takes long.
+HAS_WINDOW = torch.__version__ >= (2, 11)
+
 
 def kernel() -> Callable:
     """Return PyTorch's kernel. Imported late because its module imports the compiler."""
@@ -50,6 +53,6 @@ def is_usable(q: Tensor, dropout: float) -> bool:
         # FlashAttention's own limits on the size of a head.
         and q.shape[-1] % 8 == 0
         and q.shape[-1] <= 256
-        and torch.__version__ >= (2, 11)  # before, the kernel has no window
+        and HAS_WINDOW
         and torch.cuda.get_device_capability(q.device) >= (8, 0)
     )

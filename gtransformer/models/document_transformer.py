@@ -8,9 +8,8 @@ one on the source side, the current one on the target side.
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.group_tags import compacted, group_tags, last_sentences
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig, option
@@ -54,23 +53,15 @@ class DocumentTransformerEncoder(DocumentEncoder):
     ``DocumentEncoder``.
     """
 
-    def __init__(
-        self,
-        cfg: DocumentTransformerConfig,
-        dictionary: Vocabulary,
-        embed_tokens: nn.Embedding,
-        blocks,
-    ):
-        super().__init__(cfg, dictionary, embed_tokens, blocks)
+    def __init__(self, cfg: DocumentTransformerConfig, *inputs):
+        super().__init__(cfg, *inputs)
         # Over the context alone (Eq. 5 to 9), as wide as the encoder's layers.
         self.context_encoder = LayerStack()
         self.context_encoder.init_layers(
             cfg, "encoder", [(AttentionBlock("self_attn", WHOLE),)] * cfg.context_layers
         )
 
-    def forward(
-        self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused
-    ) -> dict[str, list]:
+    def forward(self, src_tokens: Tensor, **unused) -> dict[str, list]:
         """Encode as ``DocumentEncoder.forward`` does, the last sentence; its ``memory`` has the
         context as extra memory.
         """

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.group_tags import compacted, last_sentences
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig, option
@@ -36,16 +35,12 @@ class FlatEncoder(DocumentEncoder):
     computed. Arguments are those of ``DocumentEncoder``.
     """
 
-    def __init__(
-        self, cfg: FlatTransformerConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks
-    ):
-        super().__init__(cfg, dictionary, embed_tokens, blocks)
+    def __init__(self, cfg: FlatTransformerConfig, *inputs):
+        super().__init__(cfg, *inputs)
         self.embed_segments = nn.Embedding(2, cfg.encoder_embed_dim)  # context, current sentence
         nn.init.normal_(self.embed_segments.weight, std=cfg.encoder_embed_dim**-0.5)
 
-    def forward(
-        self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused
-    ) -> dict[str, list]:
+    def forward(self, src_tokens: Tensor, **unused) -> dict[str, list]:
         """Encode as ``DocumentEncoder.forward`` does, the last sentence."""
         # An instance is its context, then the current sentence.
         last = last_sentences(src_tokens, self.bos, self.padding)
@@ -57,13 +52,13 @@ class FlatEncoder(DocumentEncoder):
             x = self.add_positions(
                 self.words(whole.pack(src_tokens)), whole.offset, whole.length, segments
             )
-            x = dropout(x, self.cfg.dropout) if self.training else x
+            x = dropout(x, self.cfg.dropout, self.training)
             x = self.run_some(self.layers[:bottom], x, self.view(whole))
             # From here on only the current sentence: context states of higher layers are read by
             # nothing.
             x = x[whole.pack(last)]
             x = self.run_some(self.layers[bottom:], x, self.view(layout))
-            return self.output(layout, x if self.layer_norm is None else self.layer_norm(x))
+            return self.output(layout, self.layer_norm(x))
 
 
 @register("flat_transformer", FlatTransformerConfig)

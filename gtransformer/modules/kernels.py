@@ -37,9 +37,11 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     On the CPU PyTorch's own dropout draws one random number for each element and takes three times
     as long.
     """
+    if not training:
+        return x
     on_cpu = x.device.type == "cpu" and not torch.compiler.is_compiling()
-    if not training or not 0 < p < 1 or not on_cpu:
-        return functional.dropout(x, p, training)
+    if not 0 < p < 1 or not on_cpu:
+        return functional.dropout(x, p)
     words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     # Four from each word, from -2**15 to 2**15 - 1.
     numbers = words.view(torch.int16)[: x.numel()].view(x.shape)
@@ -53,15 +55,6 @@ class Linear(nn.Linear):
     After ``quantise``, or in a ``decoding_copy``, its ``forward`` is an ``Int8Linear`` or a
     ``PackedLinear``.
     """
-
-    def quantise(self) -> None:
-        """Multiply in int8 from now on; the weights leave memory unless another module has them."""
-        self.forward = Int8Linear(self)
-        # NaN, so that a use of the weights would not go unnoticed. Their shape, type and device
-        # remain.
-        self.weight = nn.Parameter(
-            self.weight.new_full((), torch.nan).expand_as(self.weight), requires_grad=False
-        )
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layer, (..., in) -> (..., out)."""
@@ -99,17 +92,22 @@ class Int8Linear:
         largest = x.abs().amax(dim=-1, keepdim=True).clamp_(min=TINY)
         # x / largest is between -1 and 1, so the step and the zero point are the same for all rows.
         multiply = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32
-        found = multiply(x / largest, 1 / self.levels, self.levels + 1, self.packed)
-        return (
-            found.mul_(largest) if self.bias is None else torch.addcmul(self.bias, found, largest)
-        )
+        y = multiply(x / largest, 1 / self.levels, self.levels + 1, self.packed)
+        return y.mul_(largest) if self.bias is None else torch.addcmul(self.bias, y, largest)
 
 
 def quantise(module: nn.Module) -> int:
-    """Let all linear layers in a module multiply in int8; return how many there are."""
-    layers = [one for one in module.modules() if isinstance(one, Linear)]
-    for one in layers:
-        one.quantise()
+    """Let all linear layers in a module multiply in int8; return how many there are.
+
+    Their weights leave memory, unless another module has them.
+    """
+    layers = [layer for layer in module.modules() if isinstance(layer, Linear)]
+    for layer in layers:
+        layer.forward = Int8Linear(layer)
+        # NaN, so that a use of the weights would not go unnoticed. Their shape, type and device
+        # remain.
+        unusable = layer.weight.new_full((), torch.nan).expand_as(layer.weight)
+        layer.weight = nn.Parameter(unusable, requires_grad=False)
     return len(layers)
 
 
@@ -122,15 +120,16 @@ def decoding_copy(module: nn.Module, dtype: torch.dtype | None = None) -> nn.Mod
     """
     copies: dict[nn.Module, nn.Module] = {}
 
-    def copied(one: nn.Module) -> nn.Module:
-        if one not in copies:
-            copies[one] = new = copy.copy(one)
-            new._modules = {name: child and copied(child) for name, child in one._modules.items()}
-            if getattr(one.forward, "__func__", None) is Linear.forward:
-                new.forward = PackedLinear(one, dtype=dtype)
+    def copied(part: nn.Module) -> nn.Module:
+        if part not in copies:
+            copies[part] = new = copy.copy(part)
+            new._modules = {name: child and copied(child) for name, child in part._modules.items()}
+            if getattr(part.forward, "__func__", None) is Linear.forward:
+                new.forward = PackedLinear(part, dtype=dtype)
+            # After its parts have been replaced.
             if hasattr(new, "join_projections"):
                 new.join_projections(dtype)
-        return copies[one]
+        return copies[part]
 
     return copied(module)
 
@@ -166,14 +165,14 @@ class PackedLinear:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the layer, x (rows, in) -> (rows, out)."""
-        own = x.to(self.dtype)
+        rows = x.to(self.dtype)
         if self.packs and self.uses == 1:  # what projects a memory is used once only
             self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, FEW_ROWS)
         self.uses += 1
         if self.packs:
-            y = _onednn(own, self.weight, self.bias, "none", [], "")
+            y = _onednn(rows, self.weight, self.bias, "none", [], "")
         else:
-            y = functional.linear(own, self.weight, self.bias)
+            y = functional.linear(rows, self.weight, self.bias)
         return y.to(x.dtype)
 
 
@@ -235,8 +234,8 @@ def largest(x: Tensor, number: int) -> tuple[Tensor, Tensor]:
     columns = (first.unsqueeze(2) + torch.arange(SEARCHED)).flatten(1)
     rest = torch.arange(end, x.shape[1]).expand(len(x), -1)
     columns = torch.cat([columns, rest], dim=1)
-    values, found = x.gather(1, columns).topk(number, dim=1)
-    return values, columns.gather(1, found)
+    values, places = x.gather(1, columns).topk(number, dim=1)
+    return values, columns.gather(1, places)
 
 
 class _ByOneDNN(torch.autograd.Function):

@@ -193,21 +193,19 @@ class PackedPattern:
 
         None where that cannot express who sees whom, or tokens are not in the order of segments.
         """
-        _, length, first, width = self.segments.T
+        start, length, first, width = self.segments.T
+        bounds = np.append(start, self.queries.total), np.append(first, self.keys.total)
         in_order = (
             np.array_equal(self.order, np.arange(self.queries.total))
             and np.array_equal(self.reach.order, np.arange(self.keys.total))
-            and np.array_equal(first, np.cumsum(width) - width)
-            and width.sum() == self.keys.total
+            and np.array_equal(bounds[1], np.append(0, np.cumsum(width)))
         )
-        if not in_order or len(set(self.kinds.tolist())) != 1 or self.kinds[0] == SOME_KEYS:
+        kinds = {*self.kinds.tolist()}
+        if not in_order or kinds not in ({EVERY_KEY}, {CAUSAL_KEYS}):
             return None
         # int32 is what the kernel reads.
-        bounds = [
-            on_device(np.append(0, np.cumsum(lengths)).astype(np.int32), self.queries.device)
-            for lengths in (length, width)
-        ]
-        return bounds, (int(length.max()), int(width.max())), self.kinds[0] == CAUSAL_KEYS
+        sides = [on_device(side.astype(np.int32), self.queries.device) for side in bounds]
+        return sides, (int(length.max()), int(width.max())), kinds == {CAUSAL_KEYS}
 
     def project(self, module: nn.Module, x: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
         """See ``Pattern.project``."""

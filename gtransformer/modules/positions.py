@@ -58,13 +58,6 @@ class SinusoidalPositions(nn.Module):
             size = max(1024, 1 << (needed - 1).bit_length())
             self.weights = self._table(size).to(self._float_tensor)
 
-    def _apply(self, fn, recurse: bool = True):
-        """Convert the module, as ``double`` does; the table is computed again, or it would keep its
-        old precision.
-        """
-        self.weights = self.weights[:0]
-        return super()._apply(fn, recurse)
-
     def _table(self, size: int) -> Tensor:
         """(size, channels): sines, then cosines."""
         if self.kind == FAIRSEQ:

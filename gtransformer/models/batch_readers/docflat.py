@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE, first_sentences
-from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.models.batch_readers.step import BatchKeys
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.decoder import DocumentDecoder
@@ -189,10 +188,8 @@ class BatchFront(nn.Module):
 class FrontEmbedding(DocumentEmbedding):
     """A mixin for encoder and decoder; all instances that they receive form the batch."""
 
-    def __init__(
-        self, cfg: BatchAttentionConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks
-    ):
-        super().__init__(cfg, dictionary, embed_tokens, blocks)
+    def __init__(self, cfg: BatchAttentionConfig, *inputs):
+        super().__init__(cfg, *inputs)
         self.batch_front = BatchFront(cfg, self.side)
 
     def embed_batch(
@@ -205,8 +202,7 @@ class FrontEmbedding(DocumentEmbedding):
         # What decoding begins with is local context, which does not read the batch.
         if front.across is not None and (layout.whole or layout.batch_keys is not None):
             x = front.across(x, layout, self.engine, self.side == "decoder")
-        x = front.layer_norm(x)
-        return dropout(x, self.cfg.dropout) if self.training else x
+        return dropout(front.layer_norm(x), self.cfg.dropout, self.training)
 
     def numbered(self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]) -> Tensor:
         """Embed tokens with positions, with the number of its sentence instead of every ``<s>`` ->
@@ -227,11 +223,7 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
     """Encoder of pseudo-documents. Arguments are those of ``DocumentEncoder``."""
 
     def forward(
-        self,
-        src_tokens: Tensor,
-        src_lengths: Tensor | None = None,
-        first_sentence: Tensor | None = None,
-        **unused,
+        self, src_tokens: Tensor, first_sentence: Tensor | None = None, **unused
     ) -> dict[str, list]:
         """Encode as ``DocumentEncoder.forward``.
 

@@ -6,10 +6,10 @@ Instances and batches are those of ``docflat``. The paper's classifier of batche
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.models.batch_readers.docflat import mean_by_document
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig, option
@@ -56,8 +56,8 @@ class BatchVector(LayerStack):
         means = mean_by_document(self.run_layers(x, self.view(layout)), layout)
         # Every instance counts equally, however long it is.
         vector = means.sum(dim=0, keepdim=True) / len(means)
-        # The same for all instances.
-        vector = dropout(vector, self.cfg.dropout) if self.training else vector
+        # The same elements are dropped for all instances.
+        vector = dropout(vector, self.cfg.dropout, self.training)
         return vector.expand(layout.batch, -1)
 
 
@@ -68,33 +68,26 @@ class VectorEncoder(DocumentEncoder):
     only the decoder sees the vector.
     """
 
-    def __init__(self, cfg: MbeConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks):
-        super().__init__(cfg, dictionary, embed_tokens, blocks)
+    def __init__(self, cfg: MbeConfig, *inputs):
+        super().__init__(cfg, *inputs)
         self.batch_vector = BatchVector(cfg)
-        self.batch_vector_norm = (
-            nn.LayerNorm(cfg.encoder_embed_dim) if cfg.doc_encoder_layer_norm else None
-        )
+        self.batch_vector_norm: nn.Module = nn.Identity()
+        if cfg.doc_encoder_layer_norm:
+            self.batch_vector_norm = nn.LayerNorm(cfg.encoder_embed_dim)
 
-    def forward(
-        self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused
-    ) -> dict[str, list]:
+    def forward(self, src_tokens: Tensor, **unused) -> dict[str, list]:
         """Encode as ``DocumentEncoder.forward``."""
         with self.autocast():
             layout = self.layout(src_tokens)
             x = self.embed_batch(src_tokens, layout, {})
             vectors = self.batch_vector(x, layout)
             if self.cfg.batch_vector_in != DECODER:
-                # The vector stands behind the words as one more </s>; only its place in the layout
-                # matters, not the token.
-                src_tokens = torch.cat(
-                    [src_tokens, src_tokens.new_full((len(src_tokens), 1), self.eos)], dim=1
-                )
-                layout, shorter = self.layout(src_tokens), layout
-                x = layout.pack(
-                    torch.cat([shorter.pad(x), vectors.to(x.dtype).unsqueeze(1)], dim=1)
-                )
-            x = x if self.batch_vector_norm is None else self.batch_vector_norm(x)
-            x = self.run_layers(x, self.view(layout))
+                # The vector stands behind the words as one more token of the last sentence.
+                padded = torch.cat([layout.pad(x), vectors.to(x.dtype).unsqueeze(1)], dim=1)
+                tags = np.column_stack([layout.tags, layout.tags.max(axis=1)])
+                layout = Ragged.of_tags(tags, layout.device, whole=True)
+                x = layout.pack(padded)
+            x = self.run_layers(self.batch_vector_norm(x), self.view(layout))
             return self.output(layout, x, {VECTOR: vectors})
 
 
@@ -103,25 +96,23 @@ class VectorDecoder(DocumentDecoder):
     predicted from it.
     """
 
-    def __init__(self, cfg: MbeConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks):
-        super().__init__(cfg, dictionary, embed_tokens, blocks)
-        self.batch_vector_norm = (
-            nn.LayerNorm(cfg.decoder_embed_dim) if cfg.doc_decoder_layer_norm else None
-        )
+    def __init__(self, cfg: MbeConfig, *inputs):
+        super().__init__(cfg, *inputs)
+        self.batch_vector_norm: nn.Module = nn.Identity()
+        if cfg.doc_decoder_layer_norm:
+            self.batch_vector_norm = nn.LayerNorm(cfg.decoder_embed_dim)
 
     def embed_batch(
         self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]
     ) -> Tensor:
         """Embed as other decoders do, then normalise as the vector."""
-        x = super().embed_batch(tokens, layout, per_document)
-        return x if self.batch_vector_norm is None else self.batch_vector_norm(x)
+        return self.batch_vector_norm(super().embed_batch(tokens, layout, per_document))
 
     def state_before(self, memory: Memory) -> Tensor | None:
         """Return the vectors, (documents, channels), unless only the encoder sees them."""
         if self.cfg.batch_vector_in == ENCODER:
             return None
-        vectors = memory.per_document[VECTOR]
-        return vectors if self.batch_vector_norm is None else self.batch_vector_norm(vectors)
+        return self.batch_vector_norm(memory.per_document[VECTOR])
 
 
 @register("mbe", MbeConfig)

@@ -51,11 +51,11 @@ class DocumentEmbedding(LayerStack):
         self.dictionary = dictionary
         channels = embed_tokens.embedding_dim
         self.padding, self.bos, self.eos = dictionary.pad(), dictionary.bos(), dictionary.eos()
-        self.marks = str(
-            getattr(cfg, "sentence_marks", BOTH_MARKS)
-        )  # what layers see of ``<s>`` and ``</s>``
+        # What layers see of ``<s>`` and ``</s>``.
+        self.marks = str(getattr(cfg, "sentence_marks", BOTH_MARKS))
         self.embed_tokens = embed_tokens
-        self.restarts = str(getattr(cfg, "positions", DOCUMENT)) == SENTENCE  # at each sentence
+        # Whether positions restart at each sentence.
+        self.restarts = str(getattr(cfg, "positions", DOCUMENT)) == SENTENCE
         self.longest = (
             cfg.max_source_positions if self.side == "encoder" else cfg.max_target_positions
         )
@@ -67,12 +67,11 @@ class DocumentEmbedding(LayerStack):
             self.embed_positions = LearnedPositions(table, channels, self.padding)
         else:
             self.embed_positions = SinusoidalPositions(channels, self.padding, str(cfg.sinusoids))
-        self.layernorm_embedding = (
-            nn.LayerNorm(channels, cfg.layer_norm_eps) if cfg.layernorm_embedding else None
-        )
-        self.register_buffer(
-            "version", torch.Tensor([3])
-        )  # fairseq's and the release's checkpoints have it
+        self.layernorm_embedding: nn.Module = nn.Identity()
+        if cfg.layernorm_embedding:
+            self.layernorm_embedding = nn.LayerNorm(channels, cfg.layer_norm_eps)
+        # fairseq's and the release's checkpoints have it.
+        self.register_buffer("version", torch.Tensor([3]))
         self.init_layers(cfg, self.side, blocks, cfg.encoder_embed_dim)
 
     def autocast(self) -> AbstractContextManager:
@@ -109,7 +108,7 @@ class DocumentEmbedding(LayerStack):
         dropout.
         """
         x = self.add_positions(self.words(tokens), offset, longest)
-        return dropout(x, self.cfg.dropout) if self.training else x
+        return dropout(x, self.cfg.dropout, self.training)
 
     def words(self, tokens: Tensor) -> Tensor:
         """Embed tokens (n,) -> (n, channels), scaled, without positions."""
@@ -125,9 +124,7 @@ class DocumentEmbedding(LayerStack):
             x = x + self.embed_positions(offset, longest).to(x.dtype)
         if more is not None:
             x = x + more
-        if self.layernorm_embedding is not None:
-            x = self.layernorm_embedding(x)
-        return x
+        return self.layernorm_embedding(x)
 
     def max_positions(self) -> int:
         """Return the longest document in tokens for fairseq: at most ``--max-source-positions`` and

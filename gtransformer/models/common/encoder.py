@@ -24,14 +24,11 @@ class DocumentEncoder(DocumentEmbedding):
         # tags are counted before it is left out.
         return Ragged(tokens.ne(self.padding) & tokens.ne(self.bos), self.tags(tokens))
 
-    def forward(
-        self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused
-    ) -> dict[str, list]:
+    def forward(self, src_tokens: Tensor, **unused) -> dict[str, list]:
         """Encode a batch of documents.
 
         Args:
             src_tokens: (batch, length) int64, padded on either side.
-            src_lengths: unused.
 
         Returns:
             a dictionary as fairseq's: ``memory`` [Memory], the ragged states that the decoder

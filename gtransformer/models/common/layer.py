@@ -50,14 +50,14 @@ class View:
 
     def pattern(self, block: AttentionBlock, scope: Scope) -> Pattern:
         """Return the pattern of a block's scope."""
-        wanted = scope, block.memory
-        if wanted not in self._patterns:
-            own = block.memory is None
-            keys = self.layout if own else self.memories[block.memory].layout
-            self._patterns[wanted] = self.engine(
-                scope.reach(self.layout, keys, self.causal and own)
-            )
-        return self._patterns[wanted]
+        key = scope, block.memory
+        if key not in self._patterns:
+            if block.memory is None:
+                reach = scope.reach(self.layout, self.layout, self.causal)
+            else:
+                reach = scope.reach(self.layout, self.memories[block.memory].layout, False)
+            self._patterns[key] = self.engine(reach)
+        return self._patterns[key]
 
     def recurrence(self, scope: Scope) -> Recurrence:
         """Return the recurrence of an SSRU within the sentences or documents of a scope."""
@@ -92,10 +92,8 @@ class Layer(nn.Module):
     ):
         super().__init__()
         self.blocks = blocks
-        channels, ffn_channels = (
-            getattr(cfg, f"{side}_embed_dim"),
-            getattr(cfg, f"{side}_ffn_embed_dim"),
-        )
+        channels = getattr(cfg, f"{side}_embed_dim")
+        ffn_channels = getattr(cfg, f"{side}_ffn_embed_dim")
         self.norm_before = getattr(cfg, f"{side}_normalize_before")
         self.dropout, self.activation_dropout = cfg.dropout, cfg.activation_dropout
         self.activation = ACTIVATIONS[cfg.activation_fn]
@@ -133,11 +131,15 @@ class Layer(nn.Module):
             norm = getattr(self, block.norm)
             # Pre-norm normalises a block's input, post-norm (the paper) its result.
             h = norm(x) if self.norm_before else x
-            found = self.attend(block, h, view)
+            context = self.attend(block, h, view)
             if block.gated:
-                x = self.mix(x, found, getattr(self, block.gate)(h, found))
+                # Eq. 21 of Zhang et al. (2018), lambda H + (1 - lambda) C, without dropout on C.
+                # If norms precede the blocks, the state is mixed, and the gate reads what attention
+                # reads (our choice; the paper has norms after the blocks).
+                gate = getattr(self, block.gate)(h, context)
+                x = torch.lerp(context.to(x.dtype), x, gate.to(x.dtype))
             else:
-                x = self.add(x, found)
+                x = self.add(x, context)
             x = x if self.norm_before else norm(x)
         h = self.final_layer_norm(x) if self.norm_before else x
         x = self.add(x, self.feed_forward(h))
@@ -148,36 +150,28 @@ class Layer(nn.Module):
         (2021).
         """
         keys = h if block.memory is None else view.memories[block.memory].states
-        found = []
+        contexts = []
         for name, scopes in zip(block.modules, block.scopes, strict=True):
             module = getattr(self, name)
             if isinstance(module, Ssru):
-                found.append(module(h, view.recurrence(scopes[0])))
+                contexts.append(module(h, view.recurrence(scopes[0])))
             else:
-                found.append(module(h, keys, *map(partial(view.pattern, block), scopes)))
+                contexts.append(module(h, keys, *map(partial(view.pattern, block), scopes)))
         # One module: no gate, as on the lower layers.
-        if len(found) == 1:
-            return found[0]
-        return mixed(getattr(self, block.gate)(torch.cat(found, dim=-1)), *found)
+        if len(contexts) == 1:
+            return contexts[0]
+        return mixed(getattr(self, block.gate)(torch.cat(contexts, dim=-1)), *contexts)
 
     def feed_forward(self, h: Tensor) -> Tensor:
         """Compute the position-wise block without residual and norm, (..., channels) -> (...,
         channels).
         """
         h = self.activation(self.fc1(h))
-        return self.fc2(dropout(h, self.activation_dropout) if self.training else h)
+        return self.fc2(dropout(h, self.activation_dropout, self.training))
 
-    def add(self, x: Tensor, found: Tensor) -> Tensor:
-        """Return x + dropout(found)."""
-        return x + (dropout(found, self.dropout) if self.training else found)
-
-    def mix(self, x: Tensor, found: Tensor, gate: Tensor) -> Tensor:
-        """Return Eq. 21 of Zhang et al. (2018), lambda H + (1 - lambda) C, without dropout on C.
-
-        If norms precede the blocks, the state is mixed, and the gate reads what attention reads
-        (our choice; the paper has norms after the blocks).
-        """
-        return torch.lerp(found.to(x.dtype), x, gate.to(x.dtype))
+    def add(self, x: Tensor, result: Tensor) -> Tensor:
+        """Return the residual connection around a block, x + dropout(result)."""
+        return x + dropout(result, self.dropout, self.training)
 
 
 class LayerStack(nn.Module):
@@ -196,11 +190,11 @@ class LayerStack(nn.Module):
         ``Layer``.
         """
         self.cfg, self.causal = cfg, side == "decoder"
-        self.layers = nn.ModuleList(Layer(cfg, side, own, memory_channels) for own in blocks)
-        before = getattr(cfg, f"{side}_normalize_before")
-        self.layer_norm = (
-            nn.LayerNorm(getattr(cfg, f"{side}_embed_dim"), cfg.layer_norm_eps) if before else None
-        )
+        self.layers = nn.ModuleList(Layer(cfg, side, each, memory_channels) for each in blocks)
+        self.layer_norm: nn.Module = nn.Identity()
+        # With norms before the blocks, nothing has normalised the result of the last one.
+        if getattr(cfg, f"{side}_normalize_before"):
+            self.layer_norm = nn.LayerNorm(getattr(cfg, f"{side}_embed_dim"), cfg.layer_norm_eps)
 
     def view(
         self, layout: Ragged, memories: dict[str, Memory] | None = None, kind: Callable = View
@@ -212,8 +206,7 @@ class LayerStack(nn.Module):
 
     def run_layers(self, x: Tensor, view: View) -> Tensor:
         """Apply all layers and the final norm, (N, channels) -> (N, channels)."""
-        x = self.run_some(self.layers, x, view)
-        return x if self.layer_norm is None else self.layer_norm(x)
+        return self.layer_norm(self.run_some(self.layers, x, view))
 
     def run_some(self, layers: Iterable[nn.Module], x: Tensor, view: View) -> Tensor:
         """Apply some of the layers, (N, channels) -> (N, channels)."""

@@ -50,17 +50,9 @@ def needs_of(model: nn.Module) -> Needs:
 def prefix_of(model: nn.Module, dictionary: Vocabulary) -> int | None:
     """Return the index of the word that a model's target sentences begin with; None if there is
     none.
-
-    Raises UserError if the dictionary lacks it.
     """
     word = getattr(getattr(model, "cfg", None), "target_prefix", None)
-    index = None if word is None else dictionary.index(word)
-    if index == dictionary.unk():
-        raise UserError(
-            f"--target-prefix {word}: the target dictionary lacks it; prepare the data with the "
-            "model's"
-        )
-    return index
+    return None if word is None else dictionary.index(word)
 
 
 class DocumentModel(nn.Module):
@@ -164,7 +156,7 @@ class DocumentModel(nn.Module):
             return compiled_loss(self, packed, smoothing)
         # Read now: after the encoder the host would wait for it.
         layout = self.decoder.layout(prev_output_tokens)
-        encoder_out = self.encoder(src_tokens, src_lengths, **more)
+        encoder_out = self.encoder(src_tokens, **more)
         return self.decoder(
             prev_output_tokens, encoder_out=encoder_out, ragged=ragged, layout=layout
         )
@@ -198,10 +190,19 @@ class DocumentModel(nn.Module):
     def load_state_dict(self, state_dict: dict[str, Tensor], strict: bool = True, **more):
         """Load as PyTorch (in fairseq, as fairseq) does; with ``--load-partial``, also parameters
         of a Transformer.
+
+        Raises UserError, which names the first difference, for a model of another structure.
         """
         if self.cfg.load_partial or getattr(self.cfg, "load_partial_global_from_local", False):
             state_dict = self.from_transformer(state_dict)
-        return super().load_state_dict(state_dict, strict, **more)
+        try:
+            return super().load_state_dict(state_dict, strict, **more)
+        except RuntimeError as error:
+            differences = " ".join(str(error).split())
+            raise UserError(
+                "layers, layer norms, kinds of positions and dictionaries (prepare the data with "
+                f"the model's) must be those of the checkpoint: {differences[:400]}"
+            ) from None
 
     def get_normalized_probs(
         self, net_output: tuple[Tensor, dict], log_probs: bool, sample=None

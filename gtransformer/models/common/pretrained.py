@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -78,8 +78,10 @@ def from_transformer(
         model: its new modules, where ``state`` lacks them, keep the values that they have.
         global_from_local: global attention is a copy of group attention instead; gates stay fresh.
 
-    Raises UserError naming what is missing, unexpected, of another shape, or untied although the
-    model ties it.
+    What is missing in ``state`` stays missing in the result, so that strict loading refuses it: a
+    layer must not silently start at random.
+
+    Raises UserError for a table that is untied although the model ties it.
     """
     ours, theirs = model.state_dict(), {}
     for name, value in upgraded(state).items():
@@ -100,18 +102,16 @@ def from_transformer(
         # Heads of several scopes are concatenated, so the projection is as many times as wide.
         if name.endswith(".out_proj.weight"):
             theirs[name] = _widen_output(theirs[name], ours[name])
-    # Before anything is filled up: a missing layer must not silently start at random.
-    _check_structure(theirs, ours, model.is_pretrained)
-    fresh = sorted(ours.keys() - theirs.keys())
-    for name in fresh:
+    new = [name for name in ours if name not in theirs and not model.is_pretrained(name)]
+    for name in new:
         # Of an SSRU, which has other projections, nothing can be copied.
         local = name.replace("_global.", "_local.")
         copied = global_from_local and is_copied(name) and local in theirs
         theirs[name] = theirs[local] if copied else ours[name]
-    new = sum(not model.is_pretrained(name) for name in fresh)
     if new:
-        logger.info("initialised from a Transformer: %d new parameters", new)
-    return theirs
+        logger.info("initialised from a Transformer: %d new parameters", len(new))
+    bookkeeping = {name: value for name, value in ours.items() if BOOKKEEPING.search(name)}
+    return bookkeeping | theirs
 
 
 def make_neutral(state: dict[str, Tensor], fresh: Iterable[str], bias: float) -> None:
@@ -184,29 +184,6 @@ def _tied_names(model: nn.Module) -> dict[str, str]:
         for name, parameter in model.named_parameters(remove_duplicate=False)
         if first.setdefault(id(parameter), name) != name
     }
-
-
-def _check_structure(
-    theirs: dict[str, Tensor], ours: dict[str, Tensor], is_pretrained: Callable[[str], bool]
-) -> None:
-    """Raise UserError, which names the first difference, unless the checkpoint has the model's
-    structure and sizes.
-    """
-    reasons = [
-        f"it lacks {name}"
-        for name in ours
-        if name not in theirs and is_pretrained(name) and not BOOKKEEPING.search(name)
-    ]
-    shapes = {name: tuple(value.shape) for name, value in ours.items()}
-    for name, value in theirs.items():
-        if value.shape != shapes.get(name):
-            reasons.append(f"its {name} is {tuple(value.shape)}, this model's {shapes.get(name)}")
-    if reasons:
-        raise UserError(
-            f"the pretrained checkpoint is of another structure: {reasons[0]} (differences: "
-            f"{len(reasons)}). Layers, layer norms, kinds of positions and dictionaries (prepare "
-            "the data with the model's) must be the same"
-        )
 
 
 def _check_ties(theirs: dict[str, Tensor], tied: dict[str, str]) -> None:

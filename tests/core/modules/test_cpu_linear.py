@@ -5,7 +5,13 @@ import torch
 from torch import nn
 
 from gtransformer.modules import kernels
-from gtransformer.modules.kernels import Linear, PackedLinear, largest, log_probabilities
+from gtransformer.modules.kernels import (
+    Linear,
+    PackedLinear,
+    largest,
+    log_probabilities,
+    quantise,
+)
 from gtransformer.modules.processor import has_int8, has_vnni, onednn_is_faster
 from tests.support import relative_error
 
@@ -113,7 +119,7 @@ def test_int8_by_integers(bias, vnni, monkeypatch):
         rounded(x, 127 if vnni else 63),
         rounded(layer.weight.detach(), 127),
     )
-    layer.quantise()
+    quantise(layer)
     assert (
         layer.weight.untyped_storage().nbytes() == 4 and layer.weight.isnan().all()
     )  # the others leave memory

@@ -7,10 +7,10 @@ one on the source side, the current one on the target side.
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
+from torch.nn import functional
 
-from gtransformer.data.group_tags import compacted, group_tags, last_sentences
+from gtransformer.data.group_tags import compacted, last_sentences
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.encoder import DocumentEncoder
@@ -65,46 +65,35 @@ class DocumentTransformerEncoder(DocumentEncoder):
         """Encode as ``DocumentEncoder.forward`` does, the last sentence; its ``memory`` has the
         context as extra memory.
         """
-        current, context, tags = split_context(src_tokens, self.bos, self.eos, self.padding)
+        current, context = split_context(src_tokens, self.bos, self.eos, self.padding)
+        real = context.ne(self.padding)
+        layout = Ragged(real, real.long())  # one sentence a document: nothing tells them apart
         with self.autocast():
             # Encoded first, because layers of the encoder attend to it, too.
-            extra_memories = {CONTEXT: self._encode_context(context, tags)}
+            x = self.add_positions(self.words(layout.pack(context)), layout.offset, layout.length)
+            states = self.context_encoder.run_layers(x, self.view(layout))
+            extra_memories = {CONTEXT: Memory(states, layout)}
             encoder_out = self.encode(current, extra_memories)
         if self.cfg.context_in != ENCODER:
             encoder_out["memory"][0].extra_memories = extra_memories
         return encoder_out
 
-    def _encode_context(self, tokens: Tensor, tags: Tensor) -> Memory:
-        layout = Ragged(tokens.ne(self.padding), tags)
-        x = self.add_positions(self.words(layout.pack(tokens)), layout.offset, layout.length)
-        view = self.view(layout)
-        return Memory(self.context_encoder.run_layers(x, view), layout)
 
-
-def split_context(
-    tokens: Tensor, bos: int, eos: int, padding: int
-) -> tuple[Tensor, Tensor, Tensor]:
+def split_context(tokens: Tensor, bos: int, eos: int, padding: int) -> tuple[Tensor, Tensor]:
     """Split each row into its last sentence and its context.
 
     Args:
         tokens: (batch, length) int64, ``<s> a b </s> <s> c </s>``, padded on either side.
 
     Returns:
-        current (batch, longest), context and its tags (batch, longest), int64, padded on the right.
-        Tags count the sentences of the context; ``</s>`` at its end belongs to the last one.
+        current and context, (batch, longest) int64 each, padded on the right.
     """
-    tags, last = group_tags(tokens, bos, padding), last_sentences(tokens, bos, padding)
-    before = tags.amax(dim=1, keepdim=True) - 1
+    last = last_sentences(tokens, bos, padding)
     words = ~last & tokens.ne(bos) & tokens.ne(eos) & tokens.ne(padding)
     # The </s> at the end is there even without context, so that there is a key to attend to.
-    words = torch.cat([words, torch.ones_like(before, dtype=torch.bool)], dim=1)
-    context = torch.cat([tokens, torch.full_like(before, eos)], dim=1)
-    tags = torch.cat([tags, before.clamp(min=1)], dim=1)
-    return (
-        compacted(tokens, last, padding),
-        compacted(context, words, padding),
-        compacted(tags, words, 0),
-    )
+    words = functional.pad(words, (0, 1), value=True)
+    context = functional.pad(tokens, (0, 1), value=eos)
+    return compacted(tokens, last, padding), compacted(context, words, padding)
 
 
 @register("document_transformer", DocumentTransformerConfig)

@@ -94,7 +94,8 @@ class FlatBatchAttention(nn.Module):
         """
         if layout.batch_keys is not None:  # a step of decoding
             return self.merged(x, self.attention(x, x, layout.batch_keys))
-        tokens = current_tokens(layout)
+        # The current sentence is the one with the largest tag of its instance.
+        tokens = np.flatnonzero(layout.tag == layout.tags.max(axis=1)[layout.doc])
         # All current sentences become one document, in the order of the batch, so that the usual
         # engine computes attention across instances.
         flat = Ragged.of_tags(layout.doc[None, tokens], layout.device)
@@ -143,14 +144,6 @@ class AttentionBetweenInstances(nn.Module):
         flat = Ragged.of_tags(np.arange(layout.batch)[None], layout.device)
         context = self.attention(means, means, engine(by_document(flat, flat)))
         return x + context.to(x.dtype).index_select(0, on_device(layout.doc, layout.device))
-
-
-def current_tokens(layout: Ragged) -> np.ndarray:
-    """Return (n,) int64: the tokens of each instance's last sentence, in the order of the batch."""
-    # The current sentence is the one with the largest tag of its instance.
-    last = np.zeros(layout.batch, dtype=layout.tag.dtype)
-    np.maximum.at(last, layout.doc, layout.tag)
-    return np.flatnonzero(layout.tag == last[layout.doc])
 
 
 def mean_by_document(x: Tensor, layout: Ragged) -> Tensor:

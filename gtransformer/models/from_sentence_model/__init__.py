@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from gtransformer.errors import UserError
 from gtransformer.models.from_sentence_model.hugging_face import read_hugging_face
 from gtransformer.models.from_sentence_model.marian import find_marian, read_marian
-from gtransformer.models.from_sentence_model.sentence_model import SentenceModel
+from gtransformer.models.from_sentence_model.sentence_model import PiecesOf, SentenceModel
 
 __all__ = ["SentenceModel", "read_sentence_model"]
-
-PiecesOf = Callable[[Path], list[str]]  # of a SentencePiece model, in the order of their numbers
 
 
 def read_sentence_model(

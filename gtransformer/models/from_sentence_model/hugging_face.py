@@ -6,7 +6,7 @@ transformers reads the configuration, the parameters and most tokenisers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,11 @@ from gtransformer.data.dictionaries import UNUSED
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.models.from_sentence_model.marian import target_token
-from gtransformer.models.from_sentence_model.sentence_model import ModelVocabulary, SentenceModel
+from gtransformer.models.from_sentence_model.sentence_model import (
+    ModelVocabulary,
+    PiecesOf,
+    SentenceModel,
+)
 
 MARIAN, M2M, MBART = "marian", "m2m_100", "mbart"
 ACTIVATIONS = {
@@ -33,8 +37,6 @@ PIECES, FAST = "sentencepiece.bpe.model", "tokenizer.json"
 TOKENISERS = ("M2M100Tokenizer", "NllbTokenizer", "MBart50Tokenizer")
 # Added words that no text is split into.
 SYMBOL = re.compile(r"</?s>|<pad>|<unk>|<mask>|__\w+__|[a-z]{2,3}_[A-Za-z]{2,4}|>>.+<<")
-
-PiecesOf = Callable[[Path], list[str]]
 
 
 def read_hugging_face(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.from_sentence_model.sentence_model import (
     ZERO,
     ModelVocabulary,
+    PiecesOf,
     SentenceModel,
 )
 
@@ -93,23 +94,23 @@ def find_marian(path: Path) -> Path:
 def read_marian(
     path: Path,
     target_lang: str,
-    pieces_of: Callable[[Path], list[str]],
+    pieces_of: PiecesOf,
     vocabulary: Sequence[Path] = (),
 ) -> SentenceModel:
     """Read a model file and its vocabulary; arguments and errors as of ``read_sentence_model``."""
     parameters, config = read_file(path)
     structure = read_structure(path, config)
 
-    def table(*names: str) -> Tensor | None:
-        given = [parameters.pop(name) for name in names if name in parameters]
-        return torch.from_numpy(given[0]) if given else None
-
-    encoder = table("Wemb", "encoder_Wemb")
-    decoder = table("decoder_Wemb")
-    decoder = encoder if decoder is None else decoder
-    output, bias = table("decoder_ff_logit_out_Wt"), table("decoder_ff_logit_out_b")
-    if "decoder_ff_logit_out_W" in parameters:
-        output = table("decoder_ff_logit_out_W").t()
+    tables = {
+        name: torch.from_numpy(parameters.pop(name))
+        for name in [*parameters]
+        if name.endswith("Wemb") or name.startswith("decoder_ff_logit_out")
+    }
+    encoder = tables["Wemb" if "Wemb" in tables else "encoder_Wemb"]
+    decoder = tables.get("decoder_Wemb", encoder)
+    output, bias = (tables.get(f"decoder_ff_logit_out_{part}") for part in ("Wt", "b"))
+    if "decoder_ff_logit_out_W" in tables:
+        output = tables["decoder_ff_logit_out_W"].t()
     layers = layers_of(parameters, bool(config.get("transformer-no-bias")))
     sides = read_vocabularies(
         path, pieces_of, vocabulary, (len(encoder), len(decoder)), target_lang
@@ -251,7 +252,7 @@ def layers_of(parameters: Mapping[str, np.ndarray], no_bias: bool) -> dict[str, 
 
 def read_vocabularies(
     path: Path,
-    pieces_of: Callable[[Path], list[str]],
+    pieces_of: PiecesOf,
     given: Sequence[Path],
     rows: tuple[int, int],
     target_lang: str,

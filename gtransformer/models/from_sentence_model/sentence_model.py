@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ SPECIAL = (
     "unk",
 )
 OUTPUT = "decoder.output_projection"
+# Reads the pieces of a SentencePiece model, in the order of their numbers.
+PiecesOf = Callable[[Path], list[str]]
 ZERO = None  # of a special word without an embedding: the vector is zero
 
 

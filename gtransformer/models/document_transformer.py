@@ -103,11 +103,7 @@ class DocumentTransformerModel(DocumentModel):
     """
 
     encoder_class = DocumentTransformerEncoder
-
-    @classmethod
-    def needs_of(cls, cfg) -> Needs:
-        """Require previous sentences before the one that it translates."""
-        return Needs(last_sentence_only=True)
+    needs = Needs(last_sentence_only=True)
 
     @classmethod
     def encoder_blocks(cls, cfg: DocumentTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
@@ -115,9 +111,10 @@ class DocumentTransformerModel(DocumentModel):
 
     @classmethod
     def decoder_blocks(cls, cfg: DocumentTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
-        own = AttentionBlock("self_attn", WHOLE)
-        cross = AttentionBlock("encoder_attn", WHOLE, memory="source")
-        return [(own, *_context(cfg, ENCODER), cross)] * cfg.decoder_layers
+        self_attention = AttentionBlock("self_attn", WHOLE)
+        cross_attention = AttentionBlock("encoder_attn", WHOLE, memory="source")
+        context = _context(cfg, ENCODER)
+        return [(self_attention, *context, cross_attention)] * cfg.decoder_layers
 
 
 def _context(cfg: DocumentTransformerConfig, other: str) -> list[AttentionBlock]:

@@ -37,6 +37,7 @@ class FlatEncoder(DocumentEncoder):
 
     def __init__(self, cfg: FlatTransformerConfig, *inputs):
         super().__init__(cfg, *inputs)
+        # As wide as the words, with their variance.
         self.embed_segments = nn.Embedding(2, cfg.encoder_embed_dim)  # context, current sentence
         nn.init.normal_(self.embed_segments.weight, std=cfg.encoder_embed_dim**-0.5)
 
@@ -66,11 +67,7 @@ class FlatTransformerModel(InstanceTransformerModel):
     """A Transformer with one encoder for context and current sentence."""
 
     encoder_class = FlatEncoder
-
-    @classmethod
-    def needs_of(cls, cfg) -> Needs:
-        """Require previous sentences before the one that it translates."""
-        return Needs(last_sentence_only=True)
+    needs = Needs(last_sentence_only=True)
 
     @classmethod
     def check(cls, cfg: FlatTransformerConfig) -> None:

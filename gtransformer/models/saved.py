@@ -49,7 +49,9 @@ def load(folder: Path, source: Vocabulary, target: Vocabulary, **changed: str) -
 def read_parameters(folder: Path) -> dict[str, Tensor]:
     """Return the parameters by all their names."""
     with safe_open(folder / PARAMETERS, "pt") as file:
-        found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return found | {
-            name: found[first] for name, first in (file.metadata() or {}).items() if first in found
-        }
+        parameters = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        # safetensors writes a tied table once, and its further names into the metadata.
+        for name, first in (file.metadata() or {}).items():
+            if first in parameters:
+                parameters[name] = parameters[first]
+        return parameters

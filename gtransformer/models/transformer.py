@@ -2,10 +2,9 @@
 (LST).
 
 All attention of the Transformer sees the whole instance. The sentences of an instance
-(``--instances``) decide between
-three systems: the Transformer on sentences, concatenation with k sentences of context (Tiedemann
-and Scherrer 2017), and the Transformer over documents. It computes the same as ``--arch
-gtransformer --doc-mode full``, with the same parameters.
+(``--instances``) decide between three systems: the Transformer on sentences, concatenation with k
+sentences of context (Tiedemann and Scherrer 2017), and the Transformer over documents. It computes
+the same as ``--arch gtransformer --doc-mode full``, with the same parameters.
 """
 
 from dataclasses import dataclass
@@ -14,14 +13,14 @@ from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySent
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.model import DocumentModel, register
 
-WHOLE = ((ByDocument(),),)
+WHOLE = ((ByDocument(),),)  # one module with one scope
 
 
 @register("doc_transformer", DocumentModelConfig)
 class InstanceTransformerModel(DocumentModel):
     """Self- and cross-attention over the instance in every layer."""
 
-    own_scopes = WHOLE  # of self-attention
+    self_scopes = WHOLE  # of self-attention
 
     @classmethod
     def cross_scopes(cls, cfg: DocumentModelConfig) -> tuple[tuple[Scope, ...], ...]:
@@ -30,14 +29,13 @@ class InstanceTransformerModel(DocumentModel):
 
     @classmethod
     def encoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
-        return [(AttentionBlock("self_attn", cls.own_scopes),)] * cfg.encoder_layers
+        return [(AttentionBlock("self_attn", cls.self_scopes),)] * cfg.encoder_layers
 
     @classmethod
     def decoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
-        own = AttentionBlock("self_attn", cls.own_scopes)
-        return [
-            (own, AttentionBlock("encoder_attn", cls.cross_scopes(cfg), memory="source"))
-        ] * cfg.decoder_layers
+        self_attention = AttentionBlock("self_attn", cls.self_scopes)
+        cross_attention = AttentionBlock("encoder_attn", cls.cross_scopes(cfg), memory="source")
+        return [(self_attention, cross_attention)] * cfg.decoder_layers
 
 
 @dataclass
@@ -63,7 +61,7 @@ class LstTransformerModel(InstanceTransformerModel):
     """
 
     # One module with two scopes: the same queries, keys and values, outputs concatenated.
-    own_scopes = ((BySentence(), ByDocument()),)
+    self_scopes = ((BySentence(), ByDocument()),)
 
     @classmethod
     def cross_scopes(cls, cfg: LstTransformerConfig) -> tuple[tuple[Scope, ...], ...]:

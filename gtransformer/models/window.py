@@ -54,9 +54,10 @@ class AlignedWindow(Scope):
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
         # In decoding the target's length is unknown, which the linear alignment divides by.
-        chosen = self.whole if queries.whole else self.decoding
-        known = {} if queries.whole or chosen != LINEAR else {"ratio": self.ratio}
-        return by_window(queries, keys, CENTRES[chosen](queries, keys, **known), self.width, causal)
+        kind = self.whole if queries.whole else self.decoding
+        ratio = {} if queries.whole or kind != LINEAR else {"ratio": self.ratio}
+        centres = CENTRES[kind](queries, keys, **ratio)
+        return by_window(queries, keys, centres, self.width, causal)
 
 
 @dataclass
@@ -123,17 +124,19 @@ class WindowTransformerModel(DocumentModel):
 
     @classmethod
     def encoder_blocks(cls, cfg: WindowTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
-        return [(cls._own(cfg),)] * cfg.encoder_layers
+        return [(_self_attention(cfg),)] * cfg.encoder_layers
 
     @classmethod
     def decoder_blocks(cls, cfg: WindowTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
+        # Without a ratio, decoding is not linear, and none is read.
         scope = AlignedWindow(
             cfg.window, cfg.train_alignment, cfg.decode_alignment, cfg.length_ratio or 1.0
         )
-        cross = AttentionBlock("encoder_attn", ((scope,),), memory="source")
-        return [(cls._own(cfg), cross)] * cfg.decoder_layers
+        cross_attention = AttentionBlock("encoder_attn", ((scope,),), memory="source")
+        return [(_self_attention(cfg), cross_attention)] * cfg.decoder_layers
 
-    @staticmethod
-    def _own(cfg: WindowTransformerConfig) -> AttentionBlock:
-        relative = cfg.window if cfg.window_positions == "relative" else None
-        return AttentionBlock("self_attn", ((OwnWindow(cfg.window),),), relative=relative)
+
+def _self_attention(cfg: WindowTransformerConfig) -> AttentionBlock:
+    # No query sees a key farther away than the window, so no larger distance needs a vector.
+    relative = cfg.window if cfg.window_positions == "relative" else None
+    return AttentionBlock("self_attn", ((OwnWindow(cfg.window),),), relative=relative)

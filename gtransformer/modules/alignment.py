@@ -33,12 +33,13 @@ def linear(queries: Ragged, keys: Ragged, ratio: float | None = None) -> np.ndar
 
     ``ratio``: instead of J / I in decoding, where I is not known.
     """
-    lengths = keys.doc_lengths[queries.doc]
+    i, key_lengths = queries.position + 1, keys.doc_lengths[queries.doc]
     if ratio is not None:
-        return _within(np.floor(ratio * (queries.position + 1) + 0.5).astype(np.int64) - 1, lengths)
-    own = queries.doc_lengths[queries.doc]
+        return _within(np.floor(ratio * i + 0.5).astype(np.int64) - 1, key_lengths)
+    query_lengths = queries.doc_lengths[queries.doc]
     # floor(J i / I + 1 / 2) in integers, so that halves are exact.
-    return _within((2 * lengths * (queries.position + 1) + own) // (2 * own) - 1, lengths)
+    centres = (2 * key_lengths * i + query_lengths) // (2 * query_lengths)
+    return _within(centres - 1, key_lengths)
 
 
 def sentence_aligned(queries: Ragged, keys: Ragged) -> np.ndarray:

@@ -101,10 +101,11 @@ class _FusedCrossEntropy(torch.autograd.Function):
         # Reading the scale would synchronise with a GPU, and end a compiled graph.
         readable = grad_loss.device.type == "cpu" and not torch.compiler.is_compiling()
         unscaled = readable and grad_loss.item() == 1.0
-        grads = [
-            None if grad is None else (grad if unscaled else grad * grad_loss).to(dtype)
-            for grad, dtype in zip(ctx.saved_tensors, ctx.types, strict=True)
-        ]
+        grads = []
+        for grad, dtype in zip(ctx.saved_tensors, ctx.types, strict=True):
+            if grad is not None:
+                grad = (grad if unscaled else grad * grad_loss).to(dtype)
+            grads.append(grad)
         return *grads, None, None, None, None
 
 

@@ -154,13 +154,11 @@ class PackedLinear:
         self.dtype = dtype or weight.dtype
         weight = weight.detach().to(self.dtype)
         self.bias = None if bias is None else bias.detach().to(self.dtype)
-        self.packs = weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
         if self.dtype == torch.bfloat16:
-            self.packs = self.packs and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+            pays = torch.ops.mkldnn._is_mkldnn_bf16_supported()
         else:
-            self.packs = (
-                self.packs and self.dtype == torch.float32 and onednn_is_faster(packed=True)
-            )
+            pays = self.dtype == torch.float32 and onednn_is_faster(packed=True)
+        self.packs = pays and weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
         self.weight, self.uses = weight, 0
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -247,10 +245,12 @@ class _ByOneDNN(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad: Tensor):
         x, weight = ctx.saved_tensors
-        for_x, for_weight, for_bias = ctx.needs_input_grad
+        of_x = of_weight = of_bias = None
         rows = grad.flatten(0, -2)
-        return (
-            _onednn(grad, weight.t(), None, "none", [], "") if for_x else None,
-            _onednn(rows.t(), x.flatten(0, -2).t(), None, "none", [], "") if for_weight else None,
-            rows.sum(dim=0) if for_bias else None,
-        )
+        if ctx.needs_input_grad[0]:
+            of_x = _onednn(grad, weight.t(), None, "none", [], "")
+        if ctx.needs_input_grad[1]:
+            of_weight = _onednn(rows.t(), x.flatten(0, -2).t(), None, "none", [], "")
+        if ctx.needs_input_grad[2]:
+            of_bias = rows.sum(dim=0)
+        return of_x, of_weight, of_bias

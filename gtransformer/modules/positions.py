@@ -19,9 +19,9 @@ FAIRSEQ, MARIAN, HUGGING_FACE = SINUSOIDS = ("fairseq", "marian", "huggingface")
 def waves(numbers: Tensor, channels: int) -> Tensor:
     """Return sines, then cosines of numbers (n,), (n, channels) float32, computed as in fairseq."""
     half = channels // 2
-    rates = torch.arange(half, dtype=torch.float, device=numbers.device) * -(
-        math.log(10000) / max(1, half - 1)
-    )
+    # By half - 1, not half as in the paper: the longest wavelength is exactly 10,000 * 2 pi.
+    step = math.log(10000) / max(1, half - 1)
+    rates = torch.arange(half, dtype=torch.float, device=numbers.device) * -step
     angles = numbers.float().unsqueeze(1) * rates.exp()
     return functional.pad(torch.cat([angles.sin(), angles.cos()], dim=1), (0, channels % 2))
 
@@ -65,9 +65,8 @@ class SinusoidalPositions(nn.Module):
             table[self.first - 1] = 0.0  # padding
             return table
         half = self.channels // 2
-        steps = torch.arange(half, dtype=torch.float64) / (
-            half if self.kind == HUGGING_FACE else max(1, half - 1)
-        )
+        divisor = half if self.kind == HUGGING_FACE else max(1, half - 1)
+        steps = torch.arange(half, dtype=torch.float64) / divisor
         angles = torch.arange(size, dtype=torch.float64)[:, None] * 10_000.0**-steps
         return torch.cat([angles.sin(), angles.cos()], dim=1)
 

@@ -17,6 +17,7 @@ def processor_fields(cpuinfo: Path = CPUINFO) -> dict[str, str]:
     """Return the first processor's fields by name: ``model name``, ``vendor_id``, ``flags``; empty
     without the file.
     """
+    # One block of lines for each core; they are alike.
     try:
         first = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
     except OSError:
@@ -37,6 +38,7 @@ def onednn_is_faster(packed: bool = False) -> bool:
     if wish == "0" or not torch.backends.mkldnn.is_available():
         return False
     capability = torch.backends.cpu.get_cpu_capability()
+    # On Intel's processors MKL uses AVX-512 as well, and is as fast.
     pays = capability.startswith("AVX512") or (packed and capability == "AVX2")
     return wish == "1" or (pays and processor_fields().get("vendor_id") == "AuthenticAMD")
 

@@ -65,6 +65,7 @@ class Ragged:
         self.tags, self.device = tags, device
         self.batch, self.length = tags.shape
         real = tags != ABSENT
+        # In the order of rows, then columns: that of the tokens.
         self.doc, self.column = np.nonzero(real)
         self.total = len(self.doc)  # N, the number of real tokens
         self.tag = tags[self.doc, self.column]
@@ -91,6 +92,7 @@ class Ragged:
         """(N,) int64: one number for every pair of document and tag, ascending in document, then
         tag.
         """
+        # As two digits of one number, so that sorting and comparing are those of integers.
         return (self.doc << 32) + self.tag
 
     @cached_property

@@ -50,17 +50,16 @@ def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
     # A sentence has a different number in every document of the batch, so one sort puts all groups
     # end to end. It is stable: within a group keys keep their reading order, as causality needs.
     order = np.argsort(keys.sentence, kind="stable")
-    group, wanted = keys.sentence[order], queries.sentence
-    first, end = np.searchsorted(group, wanted, "left"), np.searchsorted(group, wanted, "right")
+    group, sentence = keys.sentence[order], queries.sentence
+    first, end = np.searchsorted(group, sentence, "left"), np.searchsorted(group, sentence, "right")
     if causal:
         # Keys sorted by (begin of their group, index); one search finds each query's cut.
         begins, base = np.searchsorted(group, group), keys.total + 1
         # A longer target document would reach past the last key of the batch and mix the two digits
         # of the combined number.
-        own = np.minimum(_own_key(queries, keys), keys.total)
-        end = np.clip(
-            np.searchsorted(begins * base + order, first * base + own, "right"), first, end
-        )
+        last_key = np.minimum(_own_key(queries, keys), keys.total)
+        cut = np.searchsorted(begins * base + order, first * base + last_key, "right")
+        end = np.clip(cut, first, end)
     return Reach(queries, keys, order, first, end)
 
 

@@ -19,7 +19,7 @@ def clipped_distance(queries: Tensor, keys: Tensor, table: Tensor) -> Tensor:
     """Return rows of the table for positions (..., Lq) and (..., Lk) int64: clip(j - i, -c, c) + c,
     (..., Lq, Lk).
     """
-    clip = table.shape[0] // 2
+    clip = table.shape[0] // 2  # c, since the table has 2c + 1 rows
     return (keys.unsqueeze(-2) - queries.unsqueeze(-1)).clamp(-clip, clip) + clip
 
 

@@ -120,7 +120,7 @@ def test_a_model_that_reads_its_batch_gets_the_sentences_before():
         0
     ]  # two sentences back, by the batch
     assert changed != pytest.approx(whole, abs=1e-6)
-    scorer.capacity, model.needs = Capacity(2, 2), model.needs
+    scorer.capacity = Capacity(2, 2)
     alone = scorer.score([Request(source[1:], target[1:], (1,))])[0][0]
     assert alone != pytest.approx(whole, abs=1e-6)
 

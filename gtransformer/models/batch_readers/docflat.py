@@ -205,7 +205,7 @@ class FrontEmbedding(DocumentEmbedding):
         if len(begins):
             doc = on_device(layout.doc[begins], x.device)
             tag = on_device(layout.tag[begins], x.device)
-            # Tags count the sentences of an instance from 1.
+            # Tags count from 1 in each instance, numbers go on through the document.
             numbers = per_document[FIRST_SENTENCE].index_select(0, doc) + tag - 1
             embedded = self.batch_front.numbers(numbers, x.dtype).to(x.dtype)
             x = x.index_copy(0, on_device(begins, x.device), embedded)
@@ -226,9 +226,10 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
         """
         first = first_sentences(first_sentence, len(src_tokens), src_tokens.device)
         with self.autocast():
-            layout, numbers = self.layout(src_tokens), {FIRST_SENTENCE: first}
-            x = self.embed_batch(src_tokens, layout, numbers)
-            return self.output(layout, self.run_layers(x, self.view(layout)), numbers)
+            # The decoder numbers its sentences from the same one.
+            layout, per_document = self.layout(src_tokens), {FIRST_SENTENCE: first}
+            x = self.embed_batch(src_tokens, layout, per_document)
+            return self.output(layout, self.run_layers(x, self.view(layout)), per_document)
 
 
 class FrontDecoder(FrontEmbedding, DocumentDecoder):
@@ -239,6 +240,7 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
     """
 
     def batch_keys(self, memory: Memory, beam: int) -> BatchKeys | None:
+        # A decoder that does not read the batch decodes documents apart from each other.
         return None if self.batch_front.across is None else BatchKeys(self, memory, beam)
 
 
@@ -247,10 +249,10 @@ class BatchAttentionModel(InstanceTransformerModel):
 
     encoder_class, decoder_class = FrontEncoder, FrontDecoder
 
-    @classmethod
-    def needs_of(cls, cfg: BatchAttentionConfig) -> Needs:
-        """Require the batch on the sides that attend to it."""
-        sides = cfg.batch_attention_in
+    @property
+    def needs(self) -> Needs:
+        """Return the requirements: the batch, on the sides that attend to it."""
+        sides = self.cfg.batch_attention_in
         return Needs(batch=sides != NONE, targets=sides in (DECODER, BOTH_SIDES), numbers=True)
 
 
@@ -265,10 +267,9 @@ class AbdModel(BatchAttentionModel):
     targets.
     """
 
-    @classmethod
-    def needs_of(cls, cfg: AbdConfig) -> Needs:
-        """Require, in the decoder, also tokens that are to be predicted: a mean contains a whole
-        target (Eq. 11).
+    @property
+    def needs(self) -> Needs:
+        """Return the requirements: in the decoder also tokens that are to be predicted, since a
+        mean contains a whole target (Eq. 11).
         """
-        needs = super().needs_of(cfg)
-        return replace(needs, future=needs.targets)
+        return replace(super().needs, future=super().needs.targets)

@@ -53,8 +53,9 @@ class BatchVector(LayerStack):
         """Compute the vector (batch, channels) from embeddings (N, channels) of a batch's
         sources.
         """
+        # Over real tokens; the public code averages over padding alone, as its mask is inverted.
         means = mean_by_document(self.run_layers(x, self.view(layout)), layout)
-        # Every instance counts equally, however long it is.
+        # First over the words of an instance, so that each counts equally, however long it is.
         vector = means.sum(dim=0, keepdim=True) / len(means)
         # The same elements are dropped for all instances.
         vector = dropout(vector, self.cfg.dropout, self.training)
@@ -120,8 +121,4 @@ class MbeModel(InstanceTransformerModel):
     """A Transformer with the vector of the batch as one more token on either side."""
 
     encoder_class, decoder_class = VectorEncoder, VectorDecoder
-
-    @classmethod
-    def needs_of(cls, cfg: MbeConfig) -> Needs:
-        """Require the whole batch: its vector is a mean over all sources."""
-        return Needs(batch=True)
+    needs = Needs(batch=True)  # the vector is a mean over all sources

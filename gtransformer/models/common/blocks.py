@@ -85,6 +85,7 @@ class AttentionBlock:
     recurrent: bool = False
 
     def __post_init__(self) -> None:
+        # The caches of decoding know no distances to a memory.
         if self.memory is not None and self.relative is not None:
             raise ValueError("relative positions are those of a layer's own keys, not of a memory")
 

@@ -15,9 +15,11 @@ from gtransformer.modules.positions import FAIRSEQ, SINUSOIDS
 AUTOCAST = ("none", "bfloat16", "float16")
 DOCUMENT, SENTENCE = POSITION_KINDS = ("document", "sentence")
 BOTH_MARKS, END_MARK, START_MARK = SENTENCE_MARKS = ("both", "end", "start")
+# By fairseq's names.
 ACTIVATIONS = {
     "relu": functional.relu,
     "gelu": functional.gelu,
+    # fairseq's name for the approximation by tanh; its "gelu" is exact.
     "gelu_accurate": partial(functional.gelu, approximate="tanh"),
     "tanh": torch.tanh,
     "swish": functional.silu,

@@ -59,6 +59,7 @@ class DocumentEmbedding(LayerStack):
         self.longest = (
             cfg.max_source_positions if self.side == "encoder" else cfg.max_target_positions
         )
+        # Embeddings are drawn with variance 1 / channels, positions are about 1.
         self.embed_scale = 1.0 if cfg.no_scale_embedding else math.sqrt(channels)
         if cfg.no_token_positional_embeddings:
             self.embed_positions = None

@@ -49,6 +49,7 @@ class DocumentEncoder(DocumentEmbedding):
         self, layout: Ragged, x: Tensor, per_document: dict[str, Tensor] | None = None
     ) -> dict[str, list]:
         """Return the result of ``forward`` for the top states x (N, channels)."""
+        # fairseq's encoders return lists of tensors by name; here one list has all.
         return {"memory": [Memory(x, layout, per_document=per_document or {})]}
 
     def reorder_encoder_out(

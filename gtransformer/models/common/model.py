@@ -69,6 +69,7 @@ class DocumentModel(nn.Module):
     system: str
     config_class: type[DocumentModelConfig]
     has_sizes = True
+    needs = Needs()
     encoder_class = DocumentEncoder
     decoder_class = DocumentDecoder
 
@@ -77,12 +78,6 @@ class DocumentModel(nn.Module):
     ):
         nn.Module.__init__(self)  # in fairseq it has a second base class
         self.encoder, self.decoder, self.cfg = encoder, decoder, cfg
-        self.needs = self.needs_of(cfg)
-
-    @classmethod
-    def needs_of(cls, cfg: DocumentModelConfig) -> Needs:
-        """Return the requirements of a model with this configuration."""
-        return Needs()
 
     @classmethod
     def build(
@@ -97,14 +92,14 @@ class DocumentModel(nn.Module):
                 "--share-all-embeddings needs one joined dictionary for both languages, but those "
                 "of the data differ; prepare the data with one, or leave the option out"
             )
-        # fairseq's own initialisation, so that a random start is the release's.
-        words = make_embedding(source, cfg.encoder_embed_dim)
-        target_words = (
-            words if cfg.share_all_embeddings else make_embedding(target, cfg.decoder_embed_dim)
-        )
-        # BERT's encoder has other sizes than the decoder.
-        own = cls.encoder_config(cfg)
-        encoder = cls.encoder_class(own, source, words, cls.encoder_blocks(own))
+        # fairseq's own initialisation, in its order, so that a random start is the release's.
+        words = target_words = make_embedding(source, cfg.encoder_embed_dim)
+        if not cfg.share_all_embeddings:
+            target_words = make_embedding(target, cfg.decoder_embed_dim)
+        # BERT's encoder has another structure than the decoder.
+        encoder_cfg = cls.encoder_config(cfg)
+        blocks = cls.encoder_blocks(encoder_cfg)
+        encoder = cls.encoder_class(encoder_cfg, source, words, blocks)
         decoder = cls.decoder_class(cfg, target, target_words, cls.decoder_blocks(cfg))
         return cls(cfg, encoder, decoder)
 
@@ -154,7 +149,7 @@ class DocumentModel(nn.Module):
         """
         if packed is not None:
             return compiled_loss(self, packed, smoothing)
-        # Read now: after the encoder the host would wait for it.
+        # The layout is read from the device. After the encoder the host would wait for its result.
         layout = self.decoder.layout(prev_output_tokens)
         encoder_out = self.encoder(src_tokens, **more)
         return self.decoder(
@@ -193,6 +188,7 @@ class DocumentModel(nn.Module):
 
         Raises UserError, which names the first difference, for a model of another structure.
         """
+        # Only G-Transformer has the second option.
         if self.cfg.load_partial or getattr(self.cfg, "load_partial_global_from_local", False):
             state_dict = self.from_transformer(state_dict)
         try:

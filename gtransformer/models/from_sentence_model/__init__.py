@@ -39,6 +39,7 @@ def read_sentence_model(
             f"{path}: no such file or folder; fetch a model of Hugging Face with "
             f"hf download {path} --local-dir FOLDER, and give the folder"
         )
+    # Marian's folders have none: its configuration is in the model's file.
     if (path / "config.json").is_file():
         return read_hugging_face(path, source_lang, target_lang, pieces_of)
     return read_marian(find_marian(path), target_lang, pieces_of, vocabulary)

@@ -58,7 +58,7 @@ def read_hugging_face(
         config = transformers.AutoConfig.from_pretrained(folder)
         source, target = read_vocabularies(folder, config, (source_lang, target_lang), pieces_of)
         model = _load(folder)
-    except UserError:
+    except (UserError, ModuleNotFoundError):
         raise
     except Exception as error:  # the library raises what its parsers raise
         raise UserError(
@@ -74,18 +74,19 @@ def read_hugging_face(
     for side, table in ((source, encoder), (target, decoder)):
         side.words += map(UNUSED.format, range(len(side.words), len(table)))
     bias = getattr(model, "final_logits_bias", torch.zeros(1)).reshape(-1)
+    bias = bias if bias.any() else None
     # Sinusoids are computed, learned positions are parameters.
     computed = "shared|embed_tokens" if kind == MBART else "shared|embed_tokens|embed_positions"
-    layers = model.model.state_dict()
+    parameters = model.model.state_dict().items()
     return SentenceModel(
         f"Hugging Face {kind}",
         read_structure(folder, config, kind),
-        {name: value for name, value in layers.items() if not re.search(computed, name)},
+        {name: value for name, value in parameters if not re.search(computed, name)},
         source,
         target,
         (encoder, decoder, output),
-        bias if bias.any() else None,
-        1 if kind == MARIAN else 0,
+        bias,
+        int(kind == MARIAN),  # it never predicts what its decoder begins with
         "config.json",
     )
 
@@ -187,8 +188,10 @@ def _many_languages(
             known = ", ".join(sorted(tokens, key=lambda code: (code[:2] != lang[:2], code))[:10])
             raise UserError(f"{option} {lang}: {folder} does not know it; give one of {known}, ...")
     _check_added(folder, added, tokens.values())
-    others = {word for lang, word in tokens.items() if lang not in pair}  # no text has them
-    words = [UNUSED.format(row) if word in others else word for row, word in enumerate(words)]
+    other_languages = {word for lang, word in tokens.items() if lang not in pair}
+    for row, word in enumerate(words):
+        if word in other_languages:  # no text has them
+            words[row] = UNUSED.format(row)
     special = {"start": 0, "pad": 1, "eos": 2, "unk": 3}
     source, target = (ModelVocabulary([*words], special, pieces, tokens[lang]) for lang in pair)
     return source, target

@@ -154,7 +154,7 @@ def _read_binary(path: Path) -> dict[str, np.ndarray]:
     int8 matrices are dequantised: value = q / multiplier. They are stored transposed, but for
     embeddings.
     """
-    found = {}
+    arrays = {}
     with open(path, "rb") as stream:
 
         def numbers(count: int, kind: str = "<u8") -> list[int]:
@@ -168,29 +168,31 @@ def _read_binary(path: Path) -> dict[str, np.ndarray]:
         for name, shape, (_, kind, _, size) in zip(names, shapes, heads, strict=True):
             item, length = stream.read(size), math.prod(shape)
             if name == CONFIG:
-                found[name] = np.frombuffer(item, np.int8)
+                arrays[name] = np.frombuffer(item, np.int8)
             elif name.startswith("special:") or name.endswith("QuantMultA"):
-                continue
+                continue  # said by the parameters themselves, or of the activations
             elif kind == FLOAT32:
-                found[name] = np.frombuffer(item, np.float32, length).reshape(shape)
+                arrays[name] = np.frombuffer(item, np.float32, length).reshape(shape)
             elif kind == INTGEMM8 and not name.endswith("_Wt"):
                 multiplier = np.frombuffer(item, np.float32, 1, length)
                 values = np.frombuffer(item, np.int8, length) / multiplier
-                embeddings = name.endswith("Wemb")
-                found[name] = values.reshape(shape) if embeddings else values.reshape(shape[::-1]).T
+                transposed = not name.endswith("Wemb")
+                arrays[name] = (
+                    values.reshape(shape[::-1]).T if transposed else values.reshape(shape)
+                )
             else:  # such as an output layer of its own in int8, whose layout we have not seen
                 raise UserError(
                     f"{path}: parameter {name} is of type {kind:#x}, which cannot be read; give "
                     "another model"
                 )
-    return found
+    return arrays
 
 
 def read_structure(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the structure as options of this package. Raises UserError for what no layer here
     computes.
     """
-    found = {
+    refused = {
         name: config[name]
         for name, allowed in CHOICES.items()
         if (config.get(name) or allowed[0]) not in allowed
@@ -201,14 +203,13 @@ def read_structure(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         for name in ("preprocess", "postprocess", "postprocess-top")
     )
     if layout not in LAYOUTS:
-        found["preprocess, postprocess, postprocess-top"] = layout
+        refused["preprocess, postprocess, postprocess-top"] = layout
     unit = config.get("transformer-decoder-autoreg") or "self-attention"
     if unit != "self-attention" and (unit, config.get("dec-cell")) != ("rnn", "ssru"):
-        found["decoder"] = unit, config.get("dec-cell")
-    if found:
-        listed = ", ".join(f"{name} {value}" for name, value in found.items())
+        refused["decoder"] = unit, config.get("dec-cell")
+    if refused:
+        listed = ", ".join(f"{name} {value}" for name, value in refused.items())
         raise UserError(f"{path}: {listed}: no layer of this package has this; give another model")
-    ffn = config["transformer-dim-ffn"]
     structure: dict[str, Any] = {}
     for side in ("encoder", "decoder"):
         structure |= {
@@ -216,7 +217,7 @@ def read_structure(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
             f"{side}_attention_heads": config["transformer-heads"],
             f"{side}_normalize_before": LAYOUTS[layout],
             f"{side}_layers": config[f"{side[:3]}-depth"],
-            f"{side}_ffn_embed_dim": ffn,
+            f"{side}_ffn_embed_dim": config["transformer-dim-ffn"],
         }
     if config.get("transformer-decoder-dim-ffn"):
         structure["decoder_ffn_embed_dim"] = config["transformer-decoder-dim-ffn"]
@@ -225,7 +226,7 @@ def read_structure(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         "decoder_unit": "ssru" if unit == "rnn" else "attention",
         "layer_norm_eps": EPSILON,
         "sinusoids": "marian",
-        # small models are distilled without, and fail with it; what another one had, no file says
+        # Small models are distilled without, and fail with it; what another one had, no file says.
         "dropout": 0.0,
         "sentence_marks": "start",
     }
@@ -236,18 +237,19 @@ def layers_of(parameters: Mapping[str, np.ndarray], no_bias: bool) -> dict[str, 
 
     ``no_bias`` (transformer-no-bias): biases that are not there are zero.
     """
-    found = {}
+    layers: dict[str, Tensor] = {}
     for theirs, values in parameters.items():
         name = re.sub(r"_l(\d+)_", lambda number: f".layers.{int(number[1]) - 1}.", theirs)
         for pattern, ours in RENAMED.items():
             name = re.sub(pattern, ours, name)
         # What multiplies from the right there is transposed here; vectors are rows there.
         value = values.T if re.search(r"_W[a-z\d]?$", theirs) else values[0]
-        found[name] = torch.from_numpy(np.ascontiguousarray(value))
+        layers[name] = torch.from_numpy(np.ascontiguousarray(value))
+        # The input projection of an SSRU never has a bias.
         bias = name.replace(".weight", ".bias")
         if no_bias and ".input_proj." not in name:
-            found.setdefault(bias, torch.zeros(len(found[name])))
-    return found
+            layers.setdefault(bias, torch.zeros(len(layers[name])))
+    return layers
 
 
 def read_vocabularies(
@@ -262,7 +264,7 @@ def read_vocabularies(
     A ``.spm`` file numbers its pieces itself. Other files number words; ``source.spm`` and
     ``target.spm`` split text.
     """
-    files = [Path(one) for one in given] or _find_vocabularies(path)
+    files = [*map(Path, given)] or _find_vocabularies(path)
     if not 1 <= len(files) <= 2:
         raise UserError(
             f"{path.parent}: {len(files)} vocabularies; name that of both sides, or of each, with "
@@ -310,15 +312,15 @@ def _find_vocabularies(path: Path) -> list[Path]:
     """
     files = sorted(path.parent.glob("*vocab*"))
     for suffixes in (NUMBERED, (".spm",), (".vocab",)):
-        found = [file for file in files if file.suffix in suffixes]
-        if found:
+        vocabularies = [file for file in files if file.suffix in suffixes]
+        if vocabularies:
             break
-    names = " ".join(file.name for file in found)  # in the alphabet src precedes trg and tgt
-    if len(found) == 2 and not re.search(r"(src|source).* .*(trg|tgt|target)", names):
+    names = " ".join(file.name for file in vocabularies)  # in the alphabet src precedes trg and tgt
+    if len(vocabularies) == 2 and not re.search(r"(src|source).* .*(trg|tgt|target)", names):
         raise UserError(
             f"{path.parent}: which of {names} is the source's? Name both: --vocab SOURCE TARGET"
         )
-    return found
+    return vocabularies
 
 
 def _read_words(file: Path) -> list[str]:

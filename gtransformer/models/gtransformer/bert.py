@@ -15,6 +15,7 @@ from gtransformer.models.gtransformer.model import GTransformerConfig, GTransfor
 
 BERT_POSITIONS = 512
 LAYER_NORM_EPS = 1e-12  # of all published BERT models
+# Whatever options the decoder has.
 STRUCTURE = {
     "activation_fn": "gelu",
     "encoder_normalize_before": False,
@@ -55,6 +56,7 @@ class GTransformerBertModel(GTransformerModel):
         """Return BERT's structure, with at most as many positions; the decoder keeps the given
         options.
         """
+        # BERT's table of positions is no longer, whatever the data need.
         return replace(
             cfg, **STRUCTURE, max_source_positions=min(cfg.max_source_positions, BERT_POSITIONS)
         )

@@ -24,6 +24,7 @@ from gtransformer.models.common.config import (
 from gtransformer.models.common.model import DocumentModel, register
 from gtransformer.models.common.pretrained import from_transformer, is_copied, make_neutral
 
+DOC_MODES = ("partial", "full")
 CONTEXT_ATTENTION = ("combined", "global")
 ATTENTION, SSRU = DECODER_UNITS = ("attention", "ssru")
 ALL_PARAMETERS, NEW, TOP = TRAINED_PARAMETERS = ("all", "new", "top")
@@ -141,11 +142,9 @@ def attention_kinds(cfg: GTransformerConfig, part: str) -> list[str]:
 
 def _block(cfg: GTransformerConfig, name: str, kind: str, **more) -> AttentionBlock:
     """Return attention of a kind, with its sentence numbers and initial gate bias."""
+    # Positions that restart do not say which sentence comes first; numbers do.
     numbered, bias = cfg.positions == SENTENCE, cfg.gate_bias or 0.0
     return AttentionBlock(name, SCOPES[kind], numbered=numbered, gate_bias=bias, **more)
-
-
-DOC_MODES = ("partial", "full")
 
 
 @register("gtransformer", GTransformerConfig)
@@ -164,6 +163,7 @@ class GTransformerModel(DocumentModel):
         }
         for name, layers in depth.items():
             context = getattr(cfg, f"{name}_ctxlayers")
+            # A list multiplied by a negative number is empty: the model would have more layers.
             if cfg.doc_mode == "partial" and not 0 <= context <= layers:
                 raise UserError(
                     f"--{name}-ctxlayers {context} is not between 0 and the {layers} layers there "
@@ -181,14 +181,13 @@ class GTransformerModel(DocumentModel):
         = G_X).
         """
         recurrent = cfg.decoder_unit == SSRU
+        self_kinds, cross_kinds = attention_kinds(cfg, "decoder"), attention_kinds(cfg, "cross")
         return [
             (
-                _block(cfg, "self_attn", own, recurrent=recurrent),
-                _block(cfg, "encoder_attn", cross, memory="source"),
+                _block(cfg, "self_attn", self_kind, recurrent=recurrent),
+                _block(cfg, "encoder_attn", cross_kind, memory="source"),
             )
-            for own, cross in zip(
-                attention_kinds(cfg, "decoder"), attention_kinds(cfg, "cross"), strict=True
-            )
+            for self_kind, cross_kind in zip(self_kinds, cross_kinds, strict=True)
         ]
 
     def learns_as_new(self, name: str) -> bool:
@@ -201,9 +200,9 @@ class GTransformerModel(DocumentModel):
         """See the base class; global attention may be a copy of group attention, and gates
         identity-initialised.
         """
-        found = from_transformer(state, self, self.cfg.load_partial_global_from_local)
+        complete = from_transformer(state, self, self.cfg.load_partial_global_from_local)
         if self.cfg.neutral_gates:
-            make_neutral(
-                found, (name for name in found if name not in state), self.cfg.gate_bias or 0.0
-            )
-        return found
+            # A checkpoint's own gates have been trained and stay.
+            fresh = [name for name in complete if name not in state]
+            make_neutral(complete, fresh, self.cfg.gate_bias or 0.0)
+        return complete

@@ -38,7 +38,7 @@ def onednn_is_faster(packed: bool = False) -> bool:
     if wish == "0" or not torch.backends.mkldnn.is_available():
         return False
     capability = torch.backends.cpu.get_cpu_capability()
-    # On Intel's processors MKL uses AVX-512 as well, and is as fast.
+    # On Intel's processors MKL uses AVX-512 as well.
     pays = capability.startswith("AVX512") or (packed and capability == "AVX2")
     return wish == "1" or (pays and processor_fields().get("vendor_id") == "AuthenticAMD")
 

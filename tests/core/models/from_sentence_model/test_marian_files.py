@@ -74,7 +74,7 @@ WRONG = [
     (changed(right_left=True), {}, "right-left"),
     (changed(transformer_decoder_autoreg="rnn"), {}, "rnn.*gru"),
     (changed(transformer_preprocess="d", transformer_postprocess="an"), {}, "preprocess"),
-    (changed(dec_depth=1), {}, r"Missing.*decoder\.layers\.1\."),
+    (changed(dec_depth=1), {}, r"Unexpected.*decoder\.layers\.1\."),
     (changed({"decoder_l1_extra": np.zeros((2, 2))}), {}, r"Unexpected.*decoder\.layers\.0\.extra"),
     (
         lambda path: None,

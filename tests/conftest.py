@@ -19,6 +19,9 @@ gtransformer.register()  # with fairseq
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile("repeatable")
 gc.set_threshold(50_000, 50, 100)  # a seventh of the time was spent on looking for garbage
+# Of an iterator that the garbage collector finds, the queues are closed before its workers are told
+# to end: each is then waited for as long as this, in seconds, and killed.
+torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 0.2
 
 
 @pytest.fixture(autouse=True)

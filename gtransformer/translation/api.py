@@ -13,12 +13,12 @@ import torch
 
 from gtransformer.data.languages import two_letters
 from gtransformer.errors import UserError
+from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 from gtransformer.search.strategies import SEQUENTIAL, SLIDING
 from gtransformer.translation.engine import Engine
 from gtransformer.translation.keep import USUAL, Keep
 from gtransformer.translation.lines import (
-    GAP,
     InputLine,
     Remarks,
     Window,
@@ -26,7 +26,7 @@ from gtransformer.translation.lines import (
     read_text,
     windows,
 )
-from gtransformer.translation.model_directory import ModelDirectory, TextChain, check_search
+from gtransformer.translation.model_directory import ModelDirectory, check_search
 from gtransformer.translation.options import SearchOptions
 
 BATCHES = 4  # batches of ``max_tokens`` in a window: enough to group instances of similar length
@@ -104,8 +104,11 @@ class GTransformer:
     ``keep``: the spans that must come back as they are; URLs, code and the like by default.
     """
 
-    def __init__(self, directory: ModelDirectory, chain: TextChain, engine: Engine):
-        self.directory, self.chain, self.engine = directory, chain, engine
+    def __init__(self, directory: ModelDirectory, engine: Engine):
+        self.directory, self.engine = directory, engine
+        # A sentence may be cut in parts; the engine puts the prefix in front of each.
+        self.source_text = open_text(directory.path, directory.source_lang, prefix=False)
+        self.target_text = open_text(directory.path, directory.target_lang, prefix=False)
         self.options = directory.search
         self.keep = Keep(USUAL, self.survives)
         # Sentences of a line.
@@ -134,7 +137,7 @@ class GTransformer:
         Raises UserError if ``path`` is no model directory, or if the precision is not supported.
         """
         directory = ModelDirectory.open(path)
-        return cls(directory, TextChain(directory), Engine(directory, device, precision))
+        return cls(directory, Engine(directory, device, precision))
 
     def translate(
         self, text: Sequence[str] | Sequence[Sequence[str]], **search: float | str
@@ -218,23 +221,25 @@ class GTransformer:
         longest = self.max_sentence_tokens
         if options.window_tokens is not None:  # a window must have room for a sentence
             longest = max(1, min(longest, options.window_tokens - self.engine.boundary_tokens))
-        text = read_text(lines, self.chain.encode, split, longest, one_document, self.keep)
+        text = read_text(lines, self.encode, split, longest, one_document, self.keep)
         for window in self._windows(text, options):
             yield [self._restored(line) for line in self._translate(window, options)]
 
-    def survives(self, text: str) -> bool:
-        """Return whether the model knows all tokens of a text, and writes them as this text.
+    def encode(self, sentences: Sequence[str]) -> list[list[str]]:
+        """Return the subwords of plain source sentences; as many come back as went in."""
+        return [line.split() for line in self.source_text.encode(sentences)]
 
-        Bytes of characters without a piece are in the vocabulary, but a small corpus has none to
-        learn them from.
-        """
-        (source,), (target,) = self.chain.encode([text]), self.chain.encode_target([text])
-        if any(token.startswith("<0x") for token in (*source, *target)):
-            return False
-        known = self.engine.source.indices.keys() >= set(
-            source
-        ) and self.engine.target.indices.keys() >= set(target)
-        return known and self.chain.decode([" ".join(target)]) == [text]
+    def survives(self, text: str) -> bool:
+        """Return whether the model knows all tokens of a text, and writes them as this text."""
+        sides = (self.source_text, self.engine.source), (self.target_text, self.engine.target)
+        for side, vocabulary in sides:
+            (line,) = side.encode([text])
+            for token in line.split():
+                # Bytes of characters without a piece are in the vocabulary, but a small corpus has
+                # none to learn them from.
+                if token not in vocabulary.indices or token.startswith("<0x"):
+                    return False
+        return self.target_text.decode([line]) == [text]
 
     def _restored(self, line: TranslatedLine) -> TranslatedLine:
         """Return a line with its spans for the placeholders."""
@@ -286,7 +291,9 @@ class GTransformer:
         first_sentences = [window.position(instance[0])[1] for instance in window.instances]
         found = self.engine.translate(tokens, options, first_sentences)
         plain = iter(
-            self.chain.decode([text for nbest in found for one in nbest for text in one.sentences])
+            self.target_text.decode(
+                [text for nbest in found for one in nbest for text in one.sentences]
+            )
         )
         # By line, source sentence, rank.
         pieces: list[list[list[Translation]]] = [[] for _ in window.lines]
@@ -300,27 +307,24 @@ class GTransformer:
                 pieces[line].append([one[position] for one in ranked])
                 at_limit[line] |= nbest[0].at_limit[position]
         return [
-            TranslatedLine(line, join(parts, line.frame, self._between), ended)
+            TranslatedLine(line, join(parts, line.start, self._between), ended)
             for line, parts, ended in zip(window.lines, pieces, at_limit, strict=True)
         ]
 
 
-def join(
-    parts: list[list[Translation]], frame: Sequence[str], between: str = " "
-) -> list[Translation]:
+def join(parts: list[list[Translation]], start: str, between: str = " ") -> list[Translation]:
     """Return the n-best translations of a line, joined from those of its sentences; n is the
     smallest of all its sentences.
 
     Args:
-        frame: what stands before, between and after them; a line without words is only that.
-        between: for its ``GAP``.
+        start: what stands before them; a line without words is only that.
+        between: what the target language has between sentences.
     """
-    if not frame:
+    if not (parts or start):
         return []
-    frame = [text.replace(GAP, between) for text in frame]
     joined = []
     for rank in range(min(map(len, parts), default=1)):
         own = [part[rank] for part in parts]
-        texts = [one.text + after for one, after in zip(own, frame[1:], strict=True)]
-        joined.append(Translation("".join([frame[0], *texts]), sum(one.score for one in own)))
+        text = start + between.join(translation.text for translation in own)
+        joined.append(Translation(text, sum(translation.score for translation in own)))
     return joined

@@ -5,6 +5,7 @@ memory.
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -30,7 +31,6 @@ WIDE_ENDS = "。，；：！？、"  # a word ends at them without a blank, too
 CLAUSE_ENDS = frozenset(f",;:.!?…{WIDE_ENDS}")
 # A line that begins or ends a block of code, as in Markdown: with a word, or attributes.
 FENCE = re.compile(r"\s*```\s*(?:[^`\s]*|[^`]*[={][^`]*)\s*\Z")
-GAP = "\0"  # in a frame: what the target language has between sentences
 
 Encode = Callable[[list[str]], list[list[str]]]
 
@@ -49,7 +49,7 @@ def sentence_splitter(lang: str) -> Callable[[str], list[str]]:
     return split
 
 
-@dataclass(frozen=True)
+@dataclass
 class InputLine:
     """One line of the input.
 
@@ -62,8 +62,8 @@ class InputLine:
             with ``<d>``).
         sentences: the sentences to translate: one, several of running text, none of a line without
             words.
-        frame: what stands before, between (``GAP``) and after their translations: blanks and a list
-            mark; of a line without words all of it.
+        start: what stands before their translations: blanks and a list mark; of a line without
+            words all of it.
         spans: what placeholders stand for in the sentences (``keep``).
         tokens: their subwords; a sentence longer than the model's positions is split into several
             parts.
@@ -75,7 +75,7 @@ class InputLine:
     sentence: int
     breaks: bool
     sentences: list[str] = field(default_factory=list)
-    frame: list[str] = field(default_factory=list)
+    start: str = ""
     spans: list[str] = field(default_factory=list)
     tokens: list[list[str]] = field(default_factory=list)
 
@@ -104,34 +104,42 @@ def read_text(
         keep: replaces what must come back as it is.
     """
     iterator, number, document, sentence = iter(lines), 0, 0, 0
-    marked, opened = one_document, 0  # the line that begins a block of code
+    marked = one_document  # whether only <d> ends a document
+    opened = 0  # the line that begins a block of code
     while chunk := list(islice(iterator, CHUNK)):
         read: list[InputLine] = []
-        for line in chunk:
-            text = line.removesuffix("\n")
+        for text in chunk:
+            text = text.removesuffix("\n")
             mark, blank = is_document_mark(text), is_blank(clean_line(text))
             breaks = mark or (blank and not marked)
             number += 1
             if breaks:
+                # Only a mark before any sentence decides: a later one ends the document, too.
                 marked = marked or (mark and not document)
                 sentence = 0
             else:
                 document += not sentence
                 sentence += 1
+            line = InputLine(text, number, document, sentence, breaks)
             fence = FENCE.match(text)
             if breaks or blank:
-                parts = ()
+                pass
             elif fence or opened:
-                parts = [], [text]
+                line.start = text
             else:
-                parts = parts_of(text, keep, split)
+                line.sentences, line.start, line.spans = parts_of(text, keep, split)
             if mark:
                 _check_closed(opened)
                 opened = 0
             elif fence:
                 opened = 0 if opened else number
-            read.append(InputLine(text, number, document, sentence, breaks, *parts))
-        yield from encoded(read, encode, longest)
+            read.append(line)
+        # Together, since a call of the tokeniser costs more than a sentence.
+        tokens = iter(encode([sentence for line in read for sentence in line.sentences]))
+        for line in read:
+            for _ in line.sentences:
+                line.tokens += cut(next(tokens), longest)
+            yield line
     _check_closed(opened)
 
 
@@ -145,31 +153,17 @@ def _check_closed(opened: int) -> None:
 
 def parts_of(
     text: str, keep: Keep, split: Callable[[str], list[str]] | None = None
-) -> tuple[list[str], list[str], list[str]]:
-    """Return the sentences, the frame and the spans (``InputLine``) of a line that is not blank."""
+) -> tuple[list[str], str, list[str]]:
+    """Return the sentences, the start and the spans (``InputLine``) of a line that is not blank."""
     clean = clean_line(text)
     blanks = text[: len(text) - len(text.lstrip(" \t"))]
     if not keep.has_words(clean):
-        return [], [blanks + clean if CONTROL.search(text) else text], []
+        return [], blanks + clean if CONTROL.search(text) else text, []
+    # Models drop or double list marks: training text has few of them.
     mark = LIST_MARK.match(clean)[0]
     rest, spans = keep.replace(clean[len(mark) :])
     sentences = (split(rest) if split else []) or [rest]
-    return sentences, [blanks + mark, *[GAP] * (len(sentences) - 1), ""], spans
-
-
-def encoded(
-    lines: list[InputLine], encode: Encode, longest: int | None = None
-) -> Iterator[InputLine]:
-    """Yield the lines with their tokens."""
-    tokens = iter(encode([sentence for line in lines for sentence in line.sentences]))
-    for line in lines:
-        frame = line.frame[:1]
-        for behind in line.frame[1:]:
-            parts = cut(next(tokens), longest)
-            line.tokens.extend(parts)
-            frame += [*[GAP] * (len(parts) - 1), behind][: len(parts)]
-        line.frame[:] = frame
-        yield line
+    return sentences, blanks + mark, spans
 
 
 def cut(tokens: list[str], longest: int | None) -> list[list[str]]:
@@ -189,13 +183,13 @@ def cut(tokens: list[str], longest: int | None) -> list[list[str]]:
 
     parts, first = [], 0
     while (left := len(tokens) - first) > longest:
-        equal = first + -(-left // -(-left // longest))
+        count = math.ceil(left / longest)
+        equal = first + math.ceil(left / count)
         ends = list(filter(ends_at, range(first + 1, equal + 1)))
         clauses = [
             at for at in ends if 2 * at > first + equal and tokens[at - 1][-1:] in CLAUSE_ENDS
         ]
-        later = next(filter(ends_at, range(equal + 1, first + longest + 1)), equal)
-        last = (clauses or ends or [later])[-1]
+        last = (clauses or ends or [equal])[-1]
         parts.append(tokens[first:last])
         first = last
     return [*parts, tokens[first:]]

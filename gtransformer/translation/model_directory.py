@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +29,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.saved import save
-from gtransformer.preprocess.chain import MODEL_KIND, open_text, read_settings
+from gtransformer.preprocess.chain import MODEL_KIND, read_settings
 from gtransformer.search.strategies import AUTO, FULL, PARALLEL, SLIDING
 from gtransformer.translation.options import SearchOptions
 
@@ -176,26 +176,3 @@ class ModelDirectory:
         return Sides(
             *(Vocabulary.load(self.path / f"dict.{lang}.txt") for lang in pair), pair, self.langs
         )
-
-
-class TextChain:
-    """Plain text to what a model reads and back, just as its corpus was prepared
-    (``preprocess.chain``).
-    """
-
-    def __init__(self, model: ModelDirectory):
-        # A sentence may be cut in parts; the engine puts the prefix in front of each.
-        self._source = open_text(model.path, model.source_lang, prefix=False)
-        self._target = open_text(model.path, model.target_lang, prefix=False)
-
-    def encode(self, sentences: Sequence[str]) -> list[list[str]]:
-        """Return the subwords of plain source sentences; as many come back as went in."""
-        return [line.split() for line in self._source.encode(sentences)]
-
-    def encode_target(self, sentences: Sequence[str]) -> list[list[str]]:
-        """Return the same for plain sentences of the target language."""
-        return [line.split() for line in self._target.encode(sentences)]
-
-    def decode(self, sentences: Sequence[str]) -> list[str]:
-        """Return sentences of subwords of the target language as plain text, each on one line."""
-        return self._target.decode(sentences)

@@ -105,18 +105,10 @@ class SearchOptions:
 
         Another strategy takes none of the former's options, and sampling takes no beam.
         """
-        if "strategy" in values:
-            rule = self.sentence_rule if values["strategy"] == FULL else AUTO
-            values = {
-                "window_tokens": None,
-                "context_sentences": None,
-                "sentence_rule": rule,
-                **values,
-            }
-        elif values.get("window_tokens") is not None:
-            values = {"context_sentences": None, **values}
-        elif values.get("context_sentences") is not None:
-            values = {"window_tokens": None, **values}
+        if values.keys() & {"strategy", "window_tokens", "context_sentences"}:
+            values = {"window_tokens": None, "context_sentences": None, **values}
+        if values.get("strategy", FULL) != FULL:
+            values = {"sentence_rule": AUTO, **values}
         if values.get("sampling_topk", self.sampling_topk) is not None:
             values = {"beam": 1, "nbest": 1, **values}
         return replace(self, **values)

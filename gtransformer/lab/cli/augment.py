@@ -219,7 +219,7 @@ def targets(args: argparse.Namespace, documents: Documents) -> Iterator[list[Pai
     """Yield the documents, several times, with targets of an augmentation model."""
     model = load(args)
     engine = model.engine
-    (signs,) = model.chain.encode([f"{SEPARATOR} {GAP}"])
+    (signs,) = model.encode([f"{SEPARATOR} {GAP}"])
     if not all(sign in engine.source.indices for sign in signs):
         raise UserError(
             f"{args.model}: its vocabulary lacks {SEPARATOR} or {GAP}; train it on what observe "

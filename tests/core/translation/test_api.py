@@ -67,15 +67,11 @@ def test_scores_are_the_models_log_probabilities(model):
     """
     nbest = model.nbest([DOCUMENT], nbest=2, beam=3)[0]
     engine = model.engine
-    source = [
-        engine.sides.indices(tokens, engine.source) for tokens in model.chain.encode(DOCUMENT)
-    ]
+    source = [engine.sides.indices(tokens, engine.source) for tokens in model.encode(DOCUMENT)]
     assert (
         sum(len(sentence) + 2 for sentence in source) < model.directory.max_instance_tokens
     )  # one instance
-    found = engine.translate(
-        [model.chain.encode(DOCUMENT)], model.options.changed(nbest=2, beam=3)
-    )[0]
+    found = engine.translate([model.encode(DOCUMENT)], model.options.changed(nbest=2, beam=3))[0]
     scorer = SentenceScorer(engine.model, engine.source, engine.target)
     for rank, hypothesis in enumerate(found):
         target = [

@@ -138,12 +138,12 @@ def test_learned_positions_have_an_end(parts, tmp_path, capsys):
         model.max_instance_tokens == 21 < model.directory.max_instance_tokens
         and model.max_sentence_tokens == 18
     )
-    tokens = len(model.chain.encode(["house " * 30])[0])
+    tokens = len(model.encode(["house " * 30])[0])
     assert 18 < tokens <= 36
     first, long, last = model.translate([TEXT[0], "house " * 30, TEXT[1]])
     # Of 20 tokens there is no room for a neighbour.
     whole = model.engine.translate([[["house"] * (tokens // 2)]], model.options)[0][0].sentences
-    assert long == " ".join(model.chain.decode(whole * 2))
+    assert long == " ".join(model.target_text.decode(whole * 2))
     assert len(model.translate(TEXT * 10)) == 20
     (tmp_path / "text").write_text("The old dog.\n" + "house " * 30 + "\n")
     capsys.readouterr()

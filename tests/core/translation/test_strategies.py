@@ -33,7 +33,7 @@ def model(saved_model):
 
 def limited(model: GTransformer, **limits) -> GTransformer:
     """The same model, trained on other instances."""
-    return GTransformer(replace(model.directory, **limits), model.chain, model.engine)
+    return GTransformer(replace(model.directory, **limits), model.engine)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_what_does_not_suit_the_model(model, limits, way, message):
 def greedy(model: GTransformer, documents: list[list[str]], limit: int, **options) -> list:
     """The best hypothesis of each document whose sentences may have up to ``limit`` words."""
     wanted = SearchOptions(beam=1, max_len_a=0, max_len_b=limit, **options)
-    found = model.engine.translate([model.chain.encode(document) for document in documents], wanted)
+    found = model.engine.translate([model.encode(document) for document in documents], wanted)
     return [nbest[0] for nbest in found]
 
 

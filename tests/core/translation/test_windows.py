@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gtransformer.data.instances import BOUNDARY_TOKENS, greedy
-from gtransformer.translation.lines import GAP, MOST_LINES, cut, read_text, windows
+from gtransformer.translation.lines import MOST_LINES, cut, read_text, windows
 
 LIMIT = 30
 
@@ -124,7 +124,7 @@ def test_a_sentence_without_tokens_is_no_text():
         *read_text(["a,b,c", "b", "- b"], lambda text: words(t.strip("b") for t in text), by_comma)
     ]
     assert [line.tokens for line in lines] == [[["a"], ["c"]], [], []]
-    assert [line.frame for line in lines] == [["", GAP, ""], [""], ["- "]]
+    assert [line.start for line in lines] == ["", "", "- "]
 
 
 def test_blocks_of_code(caplog):
@@ -139,7 +139,7 @@ def test_blocks_of_code(caplog):
 def test_list_marks_are_no_text():
     text = ["  - A dog.", "## Title", "3. May", "-", "1) x", " * > y", "  ", "#1"]
     lines = list(read_text(text, words))
-    assert ["".join(line.frame) for line in lines] == [
+    assert [line.start for line in lines] == [
         "  - ",
         "## ",
         "",

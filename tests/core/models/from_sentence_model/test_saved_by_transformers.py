@@ -48,10 +48,10 @@ def extract(version: str, folder: Path) -> None:
 
 def pieces_of(model: GTransformer, side: int, line: str) -> list[str]:
     """The words that the model reads of a line."""
-    chain, engine = model.chain, model.engine
-    encode, known = ((chain.encode, engine.source), (chain.encode_target, engine.target))[side]
+    text = (model.source_text, model.target_text)[side]
+    known = (model.engine.source, model.engine.target)[side]
     prefix = (model.directory.source_prefix, model.directory.target_prefix)[side]
-    words = [word if word in known.indices else "<unk>" for word in encode([line])[0]]
+    words = [word if word in known.indices else "<unk>" for word in text.encode([line])[0].split()]
     return [*([prefix] if prefix else []), *words, "</s>"]
 
 
@@ -96,11 +96,11 @@ def test_punctuation_that_the_model_does_not_know(folders: Path, tmp_path: Path,
     text = ["“Anna’s” house – green…", "»We« saw"]
     plain = ['"Anna\'s" house - green...', '"We" saw']
     model = GTransformer.from_pretrained(tmp_path / "yes", device="cpu")
-    assert model.chain.encode(text) == model.chain.encode(plain)
+    assert model.encode(text) == model.encode(plain)
     said = converted(folders, "opus", tmp_path / "no", capsys, "--normalise-punctuation", "no")
     assert "punctuation is not normalised" in said
     model = GTransformer.from_pretrained(tmp_path / "no", device="cpu")
-    assert "“" in "".join(model.chain.encode(text)[0])
+    assert "“" in "".join(model.encode(text)[0])
 
 
 def test_punctuation_that_the_model_knows(folders: Path):
@@ -119,7 +119,7 @@ def test_a_typed_target_language(folders: Path, tmp_path: Path, capsys):
     text = ["Anna saw it", "We saw a house"]
     assert model.translate([f">>deu<<{text[0]}", f">>deu<<  {text[1]}"]) == model.translate(text)
     assert model.translate([">>deu<<", text[0]]) == ["", model.translate(text)[0]]
-    assert model.chain.encode(["a >>nld<< house"])[0].count("nl") == 0
+    assert model.encode(["a >>nld<< house"])[0].count("nl") == 0
     with pytest.raises(UserError, match="asks for >>nld<<.*converted for >>deu<<"):
         model.translate(["Anna saw it", ">>nld<< Anna saw it"])
 
@@ -169,11 +169,8 @@ def test_a_corpus_and_text_by_tokenizer_json(folders: Path, tmp_path: Path, caps
     prepared = tmp_path / "prepared"
     line = [str(tmp_path / "raw"), str(prepared), f"--vocabulary={tmp_path / 'model'}"]
     assert prepare([*line, "-s", "eng_Latn", "-t", "deu_Latn", "--workers=1"]) == 0
-    for lang, encode in (
-        ("eng_Latn", model.chain.encode),
-        ("deu_Latn", model.chain.encode_target),
-    ):
-        sentences = [f"<s> {lang} {' '.join(words)} </s>" for words in encode(text[lang])]
+    for lang, side in (("eng_Latn", model.source_text), ("deu_Latn", model.target_text)):
+        sentences = [f"<s> {lang} {line} </s>" for line in side.encode(text[lang])]
         instances = (prepared / "instances" / f"train.{lang}").read_text(encoding="utf-8")
         assert instances.split() == " ".join(sentences).split()
     expected = model.translate(["Anna saw a house"])

@@ -36,6 +36,12 @@ def open_bytes(path: str | Path) -> BinaryIO:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
 
 
+def either_form(path: Path) -> Path:
+    """Return the path of a file, or of its compressed form where only that exists."""
+    forms = (path.with_name(path.name + end) for end in ("", *COMPRESSED))
+    return next(filter(Path.is_file, forms), path)
+
+
 def read_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file. All text files are read by this function.
 

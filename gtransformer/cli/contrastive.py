@@ -30,21 +30,9 @@ def build_parser() -> argparse.ArgumentParser:
     items = "contrapro.json, a directory with contrapro.text.{en,de}, or files of Voita et al."
     add("--items", type=Path, required=True, nargs="+", metavar="FILE", help=items)
     add("--output", type=Path, required=True, metavar="JSON", help="file to write")
-    before = "ContraPro: at most N sentences of context (default: 1 with contrapro.json, else all)"
-    add("--context", type=int, metavar="N", help=before)
-    add(
-        "--documents",
-        type=Path,
-        metavar="DIR",
-        help="contrapro.json: OpenSubtitles 2018, DIR/ID.en and DIR/ID.de",
-    )
-    add(
-        "--max-tokens",
-        type=int,
-        default=4096,
-        metavar="N",
-        help="target tokens of a batch (default: %(default)s)",
-    )
+    parser.add_contrapro()
+    tokens = "target tokens of a batch (default: %(default)s)"
+    add("--max-tokens", type=int, default=4096, metavar="N", help=tokens)
     add("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
     return parser

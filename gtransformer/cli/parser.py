@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from gtransformer.installation import as_typed
 
@@ -28,6 +29,19 @@ class CommandParser(argparse.ArgumentParser):
         """Add ``--user-dir``, the code of a user's own system, for commands that load a model."""
         help_text = "folder with the code of your own system (docs/new_system.md)"
         self.add_argument("--user-dir", action=_Imported, metavar="DIR", help=help_text)
+
+    def add_langs(self) -> None:
+        """Add ``-s`` and ``-t``, the languages of a corpus."""
+        add = self.add_argument
+        add("-s", "--source-lang", default="en", metavar="LANG", help="source (default: en)")
+        add("-t", "--target-lang", default="de", metavar="LANG", help="target (default: de)")
+
+    def add_contrapro(self) -> None:
+        """Add the context of ContraPro's items."""
+        folder = "contrapro.json: OpenSubtitles 2018, DIR/ID.en and DIR/ID.de"
+        self.add_argument("--documents", type=Path, metavar="DIR", help=folder)
+        before = "ContraPro: sentences of context (default: 1 with contrapro.json, else all)"
+        self.add_argument("--context", type=int, metavar="N", help=before)
 
     def add_changes(self, recipes: str) -> None:
         """Add ``--set``, for commands that run ``recipes`` (as "all recipes")."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from typing import Any
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.preprocess.manifest import TOKENISERS, Settings, table, unknown_warnings
+from gtransformer.evaluation.tables import align
+from gtransformer.preprocess.manifest import TOKENISERS, Settings, unknown_warnings
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.pipeline import prepare, warn
 
@@ -26,8 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="raw corpus, a directory: concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz]",
     )
     add("output", help="directory to write")
-    add("-s", "--source-lang", default="en", metavar="LANG", help="source language (default: en)")
-    add("-t", "--target-lang", default="de", metavar="LANG", help="target language (default: de)")
+    parser.add_langs()
     add(
         "--langs", metavar="LANGS",
         help="languages in the order of their symbols in the dictionary (default: source,target)",
@@ -101,6 +102,17 @@ def settings_from(args: argparse.Namespace) -> Settings:
     }
     given["langs"] = tuple(filter(None, (args.langs or "").split(",")))
     return Settings(**given)
+
+
+def table(manifest: dict[str, Any]) -> str:
+    """Return the counts as a table, a line per split, columns as in Table 1 (Bao et al. 2021)."""
+    names = "sentences", "documents", "instances", "sentences_per_instance"
+    rows = [["split", *(name.replace("_per_", "/") for name in names)]]
+    for split, counts in manifest["splits"].items():
+        tokens = counts["tokens_per_instance"].values()
+        rows.append([split, *map(str, [*(counts[name] for name in names), *tokens])])
+    rows[0] += [f"tokens {lang}/instance" for lang in counts["tokens_per_instance"]]
+    return align(rows)
 
 
 @cli_main

@@ -14,7 +14,7 @@ from gtransformer.files import read_record
 from gtransformer.models.common.model import needs_of
 from gtransformer.plugin.checkpoints import AS_GIVEN, load_trained, read_settings
 from gtransformer.preprocess.chain import text_files
-from gtransformer.preprocess.manifest import check_noted
+from gtransformer.preprocess.manifest import check_vocabulary
 from gtransformer.translation.model_directory import (
     MANIFEST,
     check_search,
@@ -70,7 +70,7 @@ def export(
     saved = read_settings(checkpoint)
     settings = model_settings(prepared, checkpoint, saved["task"])
     check_search(settings, search)
-    check_noted(checkpoint, prepared)
+    check_vocabulary(checkpoint, prepared)
     model, _ = load_trained(checkpoint, data=str(prepared / "bin"), **AS_GIVEN)
     needs, scheme = needs_of(model), InstanceScheme.stored_in(saved["task"])
     if needs.batch or needs.last_sentence_only or scheme.is_unequal:

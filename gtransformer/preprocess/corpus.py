@@ -15,15 +15,9 @@ from pathlib import Path
 
 from gtransformer.data.languages import two_letters
 from gtransformer.errors import UserError
-from gtransformer.files import COMPRESSED, atomic_write, read_lines
+from gtransformer.files import atomic_write, either_form, read_lines
 from gtransformer.preprocess.characters import DROPPED, is_blank, one_form
 
-# The corpora of Maruf et al. (2019), which ``scripts/get_*.sh`` download.
-BENCHMARKS = (
-    "ted",
-    "news",
-    "europarl",
-)
 DOCUMENT = "<d>"
 # How a text marks its documents.
 MARKED, BLANK, SINGLE, NONE = (
@@ -35,45 +29,24 @@ MARKED, BLANK, SINGLE, NONE = (
 # Raw name of a split -> its name in a prepared directory.
 SPLITS = {"train": "train", "dev": "valid", "test": "test"}
 _RESERVED = ("<d>", "<s>", "</s>")
-_NAME = re.compile(r"concatenated_(.+?)2(.+)_(train|dev|test)_(?:\1|\2)\.txt(\.xz|\.gz)?\Z")
 
 # How files of other programs begin: SGM, XML, TMX, HTML, JSON, subtitles.
 _OTHER_FORMAT = re.compile(
     r"<\?xml\b|<!DOCTYPE\b|<!--|<\w+\s[^>]*\w\s*=|"  # markup with attributes
     r"<(?:url|talkid|keywords|h[1-6]|p)>.*</|"
     r"<(?:html|head|body|tmx|mteval)>|<(?:div|table|ul|ol|resources|doc|dataset)>\n|"  # markup
-    r"[\[{]\s*(?:[\"\[{]|$)|msgid \"|msgctxt \"|"  # JSON, gettext's PO
+    r"\[\s*(?:[\"{]|$)|\{\s*(?:\"|$)|msgid \"|msgctxt \"|"  # JSON, gettext's PO
     r"\"[^\"]+\"\s*=\s*\".*\";$|"  # Apple's strings
     r"(?:[\w-]+(?:\.[\w-]+)+\s*=.*\n){2}|"  # Java's properties
     r"WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}|(?:\d+\n)?\d+:\d\d:\d\d[,.]\d+ --> \d",  # subtitles
     re.IGNORECASE,
 )
 
-_TABLE = (
-    "gtransformer convert files OUT --split train --input corpus.tsv --columns document en de -s "
-    "en -t de"
+_NOT_PLAIN = (
+    "begins a file of another format, not plain text with a sentence a line; gtransformer convert "
+    "files reads XML, SGM, TMX, TSV and subtitles (.srt, .vtt, .ass); of JSON take a field, as "
+    "jq -r .translation"
 )
-_JSON = (
-    "JSON, not plain text; make a table of its fields: jq -r '.[] | [.document, .en, .de] | @tsv' "
-    "{name} > corpus.tsv "
-    f"(JSON lines: without .[] |) and give it to {_TABLE}; without documents, a file for each "
-    "language, by jq -r .en"
-)
-# What a file is, by how it begins, and the next command.
-_WHAT_TO_DO = {
-    "[Script": "subtitles; name the file .ass",
-    '{"line"': "lines of gtransformer translate --format json, not plain text; take the text by "
-    "jq -r .translation {name}, or see gtransformer convert files --help",
-    "[": _JSON,
-    '{"': _JSON,
-    "{": "a file of another format, JSON or subtitles, not plain text; see gtransformer convert "
-    "files --help",
-    "WEBVTT": "subtitles; name the file .vtt",
-    "<": "XML or SGM, not plain text; gtransformer convert files OUT --split train --input {name} "
-    "makes a corpus of it",
-    "": "a file of another format, such as subtitles (.srt) or gettext's PO, not plain text: a "
-    "sentence a line",
-}
 
 Pair = tuple[str, str]
 
@@ -102,14 +75,13 @@ def find_splits(
         raise UserError(
             f"{raw}: no such directory; give the folder that holds the raw corpus files"
         )
-    names = {path.name for path in raw.iterdir()}
     splits: dict[str, tuple[Path, Path]] = {}
     short = two_letters(source_lang), two_letters(target_lang)
     for pair in (langs, short) if short[0] != short[1] else (langs,):
         for direction in (pair, pair[::-1]):
             for old, new in SPLITS.items():
-                sides = [_side(raw_file(raw, direction, old, lang), names) for lang in pair]
-                present = [path.name in names for path in sides]
+                sides = [either_form(raw_file(raw, direction, old, lang)) for lang in pair]
+                present = [path.is_file() for path in sides]
                 if any(present) and not all(present):
                     missing, other = sides[present.index(False)], sides[present.index(True)]
                     raise UserError(
@@ -119,20 +91,12 @@ def find_splits(
                     splits.setdefault(new, (sides[0], sides[1]))
         if splits:
             return splits
-    pairs = sorted({f"{found[1]}-{found[2]}" for name in names if (found := _NAME.match(name))})
-    have = f"it has {', '.join(pairs)}" if pairs else "it has no corpus files at all"
+    names = sorted(path.name for path in raw.iterdir())
     wanted = raw_file(Path(), langs, "train", source_lang)
     raise UserError(
-        f"{raw}: no files for the language pair {'-'.join(langs)} ({wanted} and so on); {have}",
+        f"{raw}: no files for the language pair {'-'.join(langs)} ({wanted} and so on); it has "
+        f"{', '.join(names[:8]) or 'no files at all'}"
     )
-
-
-def _side(plain: Path, names: set[str]) -> Path:
-    """Return the file of a side, compressed or not."""
-    present = (
-        plain.with_name(plain.name + end) for end in ("", *COMPRESSED) if plain.name + end in names
-    )
-    return next(present, plain)
 
 
 def is_document_mark(line: str) -> bool:
@@ -173,10 +137,7 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
         if is_text and opening.count("\n") < 2:
             opening += f"{line.strip()}\n"
             if _OTHER_FORMAT.match(opening):
-                what = next(
-                    what for begin, what in _WHAT_TO_DO.items() if opening.startswith(begin)
-                )
-                raise fault(name, number, f"{line.strip()[:40]!r} begins {what.format(name=name)}")
+                raise fault(name, number, f"{line.strip()[:40]!r} {_NOT_PLAIN}")
         yield line
 
 

@@ -418,7 +418,7 @@ def write_split(
     return written
 
 
-def divided(documents: Iterable[list[Pair]], shares: str) -> dict[str, list[list[Pair]]]:
+def draw_splits(documents: Iterable[list[Pair]], shares: str) -> dict[str, list[list[Pair]]]:
     """Draw documents for dev and test at random, always the same ones; the rest is for train.
 
     ``shares``: of train, dev and test, as ``0.8,0.1,0.1``. The order of documents is kept.

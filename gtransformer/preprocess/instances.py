@@ -11,7 +11,7 @@ import re
 import shutil
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import repeat
@@ -94,27 +94,8 @@ class InstanceReport:
     instances: int = 0
     source_tokens: int = 0
     target_tokens: int = 0
-    sentences_over_instance_limit: int = 0
     dropped_too_long: int = 0
     without_source: int = 0
-
-    def summary(self) -> str:
-        """Return one line for the terminal."""
-        number = max(1, self.instances)
-        return (
-            f"{self.sentences} sentences in {self.documents} documents make {self.instances} "
-            f"instances of {self.sentences / number:.1f} sentences and "
-            f"{self.source_tokens / number:.1f} and {self.target_tokens / number:.1f} tokens; "
-            f"{self.sentences_over_instance_limit} sentences over the instance limit"
-        )
-
-    def warnings(self, split: str, longest: int) -> Iterator[str]:
-        """Yield a warning of dropped sentences; ``longest``: ``--max-sentence-tokens``."""
-        if self.dropped_too_long:
-            dropped = (
-                f"{split}: dropped {self.dropped_too_long} sentences longer than {longest} tokens"
-            )
-            yield f"{dropped} (--max-sentence-tokens)"
 
 
 def write_instances(
@@ -162,9 +143,6 @@ def write_instances(
             report.instances += len(cuts)
             report.source_tokens += sum(pair[0] for pair in lengths)
             report.target_tokens += sum(pair[1] for pair in lengths)
-            report.sentences_over_instance_limit += sum(
-                max(pair) + BOUNDARY_TOKENS >= max_tokens for pair in lengths
-            )
         if not report.instances:
             raise fault(source, 1, f"every sentence is longer than {max_sentence_tokens} tokens")
     instance_index.save(output / instance_index_name(split, *langs))

@@ -173,37 +173,25 @@ PATHS = (
 )  # fmt: skip
 # Files that determine the model's vocabulary, by the beginnings of their names.
 VOCABULARY = ("bin/dict.", "bpe.codes", "truecase.", "sentencepiece.", "tokenizer.", "wordpieces.")
-NOTED = "corpus.json"  # next to checkpoints: ``noted_digests`` of their corpus
+DIGEST_FILE = "vocabulary.json"  # next to checkpoints: ``vocabulary_digest`` of their corpus
 MANY_UNKNOWN = 0.01  # of a text's tokens; text with the BPE codes of its dictionary has almost none
 
 
-def noted_digests(prepared: Path) -> dict[str, str]:
-    """Return digests of the data that training reads and of the vocabulary, to be stored with a
-    model.
-
-    The vocabulary consists of the files that encode text and the dictionaries.
-    """
+def vocabulary_digest(prepared: Path) -> str:
+    """Return a digest of the files that encode text and of the dictionaries."""
     files = read_json(prepared / "manifest.json")["outputs"]
-    kinds = {
-        "corpus": {
-            name: sha
-            for name, sha in files.items()
-            if name.startswith("bin/") and "/test." not in name
-        },
-        "vocabulary": {name: sha for name, sha in files.items() if name.startswith(VOCABULARY)},
-    }
-    return {kind: digest(found) for kind, found in kinds.items()}
+    return digest({name: sha for name, sha in files.items() if name.startswith(VOCABULARY)})
 
 
-def check_noted(checkpoint: Path, prepared: Path) -> None:
+def check_vocabulary(checkpoint: Path, prepared: Path) -> None:
     """Raise UserError if a checkpoint was trained with another vocabulary than that of a prepared
     corpus.
 
-    The digests next to the checkpoint are compared. Without them, as after plain fairseq-train,
+    The digest next to the checkpoint is compared. Without one, as after plain fairseq-train,
     nothing is checked.
     """
-    path = checkpoint.parent / NOTED
-    if path.is_file() and read_json(path)["vocabulary"] != noted_digests(prepared)["vocabulary"]:
+    path = checkpoint.parent / DIGEST_FILE
+    if path.is_file() and read_json(path) != vocabulary_digest(prepared):
         raise UserError(
             f"{checkpoint}: trained with another vocabulary than that of {prepared}, so its "
             "translations would be of other words; name the corpus that it was trained on with "
@@ -287,7 +275,6 @@ def split_counts(
         },
         "tokens": tokens,
         "unknown_tokens": unknown,
-        "sentences_over_instance_limit": cut.sentences_over_instance_limit,
         "dropped": {
             "empty_side": clean.dropped,
             "longer_than_max_sentence_tokens": cut.dropped_too_long,
@@ -328,31 +315,6 @@ def write(
     }
     write_json(output / "manifest.json", manifest)
     return manifest
-
-
-def table(manifest: dict[str, Any]) -> str:
-    """Return the counts as a table for the terminal, a line per split, columns as in Table 1 (Bao
-    et al. 2021).
-    """
-    pair = [manifest["settings"][f"{side}_lang"] for side in ("source", "target")]
-    head = [
-        "split",
-        "sentences",
-        "documents",
-        "instances",
-        "sents/inst",
-        *(f"tokens/inst {lang}" for lang in pair),
-    ]
-    rows = [head]
-    for split, counts in manifest["splits"].items():
-        tokens = [f"{counts['tokens_per_instance'][lang]:.1f}" for lang in pair]
-        numbers = [str(counts[name]) for name in head[1:4]]
-        rows.append([split, *numbers, f"{counts['sentences_per_instance']:.1f}", *tokens])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        for row in rows
-    )
 
 
 def unknown_warnings(manifest: dict[str, Any]) -> list[str]:

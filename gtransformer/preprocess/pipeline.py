@@ -144,8 +144,10 @@ def build(
             settings.max_sentence_tokens if split == "train" else None,
             cleaned[split].documents,
         )
-        warn(cut[split].warnings(split, settings.max_sentence_tokens))
-        _report(f"instances {split}: {cut[split].summary()}")
+        if too_long := cut[split].dropped_too_long:
+            longest = f"{settings.max_sentence_tokens} tokens (--max-sentence-tokens)"
+            warn([f"{split}: dropped {too_long} sentences longer than {longest}"])
+        _report(f"instances {split}: {cut[split].instances}")
 
     if settings.learnt():
         if settings.tokeniser == MOSES:

@@ -40,9 +40,9 @@ from typing import Any
 import regex
 
 from gtransformer.errors import UserError
-from gtransformer.files import atomic_write, read_json, read_lines, write_json
+from gtransformer.files import either_form, read_json, read_lines
 from gtransformer.preprocess.characters import clean_line
-from gtransformer.preprocess.corpus import Pair, check_reserved, document_lines, fault, raw_file
+from gtransformer.preprocess.corpus import Pair, check_reserved, fault
 from gtransformer.preprocess.plain_text import read_shaped
 
 CTXPRO_BORDER = "<eos>"
@@ -142,22 +142,6 @@ def read_ctxpro(
     if not entries:
         raise UserError(f"{items[0]}: no item is left")
     return entries, documents, left_out
-
-
-def write_sources(
-    output: Path,
-    split: str,
-    langs: Sequence[str],
-    entries: Sequence[Entry],
-    documents: Sequence[Sequence[str]],
-) -> list[Path]:
-    """Write the source side of a split and, beside it, its entries."""
-    items = output / f"ctxpro_{split}.json"
-    source = raw_file(output, langs, split, langs[0])
-    with atomic_write(source) as stream:
-        stream.writelines(document_lines(documents))
-    write_json(items, list(entries))
-    return [source, items]
 
 
 def with_translations(
@@ -325,7 +309,7 @@ def _text_items(folder: Path, context: int | None) -> list[Item]:
     The phenomenon is the German pronoun. Distances and films are unknown.
     """
     text, around = _read_pairs(folder, "contrapro.text"), _read_pairs(folder, "contrapro.context")
-    starts = [int(line) for line in read_lines(_find(folder, "groups.txt"))]
+    starts = [int(line) for line in read_lines(either_form(folder / "groups.txt"))]
     each, rest = divmod(len(around), len(text))
     if rest or starts[-1] != len(text):
         raise UserError(
@@ -345,16 +329,10 @@ def _text_items(folder: Path, context: int | None) -> list[Item]:
 def _read_pairs(folder: Path, name: str) -> Pairs:
     """Return the aligned lines of NAME.en and NAME.de; ValueError for unequal numbers."""
     sides = [
-        [line.strip() for line in read_lines(_find(folder, f"{name}.{lang}"))] for lang in LANGS
+        [line.strip() for line in read_lines(either_form(folder / f"{name}.{lang}"))]
+        for lang in LANGS
     ]
     return list(zip(*sides, strict=True))
-
-
-def _find(folder: Path, name: str) -> Path:
-    """Return the path of the file, compressed or not."""
-    return next(
-        (path for end in (".xz", ".gz") if (path := folder / (name + end)).is_file()), folder / name
-    )
 
 
 def _item(

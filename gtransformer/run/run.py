@@ -10,7 +10,7 @@ from pathlib import Path
 from gtransformer.files import write_json
 from gtransformer.installation import PACKAGE, corpus_directory, runs_directory
 from gtransformer.plugin.checkpoints import AVERAGE, read_state
-from gtransformer.preprocess.manifest import NOTED, check_noted, noted_digests
+from gtransformer.preprocess.manifest import DIGEST_FILE, check_vocabulary, vocabulary_digest
 from gtransformer.run.commands import (
     as_typed,
     device_options,
@@ -93,11 +93,11 @@ class Run:
         names = ("finetune-from-model", "sentence-model")
         models = [Path(options[name]) for name in names if options.get(name)]
         for model in () if self.dry else models:
-            check_noted(model, self.prepared)
+            check_vocabulary(model, self.prepared)
         # The models are inputs: another one at the same path is another training.
         self._fairseq("train", "train", options, *models)
         if not self.dry:  # also when done before: an interruption may have come in between
-            write_json(checkpoints / NOTED, noted_digests(self.prepared))
+            write_json(checkpoints / DIGEST_FILE, vocabulary_digest(self.prepared))
             write_json(self.directory / SEARCH, self.recipe.options("generate"))
             if self.before:
                 print(keep_better(self.before.checkpoint, self.checkpoint, self.recipe))
@@ -128,7 +128,7 @@ class Run:
             options[FIRST_PASS] = start / TRANSLATIONS
         inputs = [Path(options[FIRST_PASS])] if options.get(FIRST_PASS) else []
         if not self.dry:
-            check_noted(self.checkpoint, self.prepared)
+            check_vocabulary(self.checkpoint, self.prepared)
         files = {"path": self.checkpoint, "gen-output": self.directory / SPLIT}
         options = on_device({**files, "gen-subset": SPLIT, **options}, self.gpus)
         self._fairseq(f"generate.{SPLIT}", "generate", options, self.checkpoint, *inputs)

@@ -11,7 +11,6 @@ from gtransformer.errors import UserError
 from gtransformer.search.strategies import (
     AUTO,
     FULL,
-    PARALLEL,
     SENTENCE_RULES,
     SLIDING,
     STRATEGIES,
@@ -79,14 +78,6 @@ class SearchOptions:
             raise UserError(
                 f"--sampling-topk draws one translation, but --beam is {self.beam}; leave --beam "
                 "out"
-            )
-        if self.sampling_topk is not None and self.strategy == PARALLEL:
-            raise UserError(
-                f"--strategy {PARALLEL} is for plain beam search; leave --sampling-topk out"
-            )
-        if self.nbest > 1 and self.strategy != FULL:
-            raise UserError(
-                f"--strategy {self.strategy} makes one translation of each line; leave --nbest out"
             )
         check_sentence_rule(self.sentence_rule, self.strategy)
         if self.strategy != SLIDING or self.window_tokens is not None:

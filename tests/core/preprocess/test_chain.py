@@ -11,7 +11,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from gtransformer.evaluation.sentence_scores import sentence_encoder
 from gtransformer.preprocess.chain import TEXT_FILES, open_text
-from gtransformer.preprocess.manifest import noted_digests
+from gtransformer.preprocess.manifest import vocabulary_digest
 from gtransformer.preprocess.tokenisers import Moses, learn_truecaser
 
 LINES = ["It's old, isn't it?", "Das Haus, das wir sehen, ist grün.", "Anna sees it!"]
@@ -115,5 +115,5 @@ def test_another_file_that_splits_text_is_another_vocabulary(tmp_path, name):
     digests = set()
     for sha in "12":
         (tmp_path / "manifest.json").write_text(json.dumps({"outputs": {name: sha}}))
-        digests.add(noted_digests(tmp_path)["vocabulary"])
+        digests.add(vocabulary_digest(tmp_path))
     assert len(digests) == 2

@@ -103,6 +103,7 @@ def test_documents_are_not_empty(write):
         "a,b",
         "x = 1.",
         '"A" = "B"',
+        "[[File:a.png]]",
         "# msgid",
     ],
 )

@@ -106,7 +106,11 @@ def test_sentences_that_are_too_long_are_cut_in_parts():
     assert cut(subwords, 5) == [["a@@", "b"], ["c@@", "d@@", "e"], ["f", "g@@", "h"]]
     assert cut(subwords, 2)[1] == ["c@@", "d@@"], "part of a word that is too long"
     assert cut("▁a b ▁c d , ▁e f ▁g h".split(), 7) == ["▁a b ▁c d ,".split(), "▁e f ▁g h".split()]
-    assert cut("a ##b c ##d ##e f".split(), 3) == [["a", "##b"], ["c", "##d", "##e"], ["f"]]
+    assert cut("a ##b c ##d ##e f g h".split(), 4) == [
+        ["a", "##b"],
+        ["c", "##d", "##e"],
+        ["f", "g", "h"],
+    ]
     assert cut("▁你 好 ， 世 界 。 再 见".split(), 6) == [
         "▁你 好 ，".split(),
         "世 界 。 再 见".split(),

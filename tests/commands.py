@@ -79,6 +79,7 @@ def run_here(module: str, *arguments) -> tuple[int, str]:
         # runpy's, of modules that are imported already
         warnings.simplefilter("ignore", RuntimeWarning)
         patch.setattr(sys, "argv", [module, *map(str, arguments)])
+        patch.setenv("MALLOC_TRIM_THRESHOLD_", "1")  # else gtransformer would start anew with it
         patch.setattr(logging.root, "handlers", [handler])
         logging.root.setLevel(logging.INFO)
         try:
@@ -103,8 +104,6 @@ def run_stages_here(patch: pytest.MonkeyPatch, programs: str = "none") -> None:
         if programs in str(log):
             return as_program(command, log)
         module, *words = command[2:]
-        if module == "gtransformer":
-            module = f"gtransformer.cli.{words.pop(0)}"
         status, output = run_here(module, *words)
         with open(log, "a", encoding="utf-8") as stream:
             stream.write(output)

@@ -46,7 +46,3 @@ def main(argv: list[str] | None = None) -> None:
         f"{args.output}: the mean of {len(paths)} checkpoints, "
         f"{', '.join(path.name for path in paths)}"
     )
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

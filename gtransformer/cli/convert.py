@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
@@ -26,24 +25,21 @@ def build_parser() -> argparse.ArgumentParser:
     common.add_argument("--overwrite", action="store_true", help="replace a split that exists")
     split = {"choices": list(SPLITS), "help": "split to write"}
     kinds = parser.add_subparsers(required=True, metavar="files|ctxpro|contrapro")
-
-    what = "WMT's and IWSLT's files, TMX, TSV, subtitles, plain text"
-    files = kinds.add_parser("files", parents=[common], help=what)
+    files = kinds.add_parser("files", parents=[common], help="WMT, TMX, TSV, subtitles, text")
     files.set_defaults(convert=convert_files)
     which = files.add_mutually_exclusive_group(required=True).add_argument
     which("--split", **split)
     which("--divide", metavar="A,B,C", help="shares of train, dev and test: 0.8,0.1,0.1")
     add = files.add_argument
-    both = "source and target, or one file with both"
-    add("--input", type=Path, nargs="+", required=True, metavar="FILE", help=both)
+    sides = "source and target, or one file with both"
+    add("--input", type=Path, nargs="+", required=True, metavar="FILE", help=sides)
     add("--format", choices=FORMATS, help="default: by the ending of the first file's name")
     add("--ids", type=Path, metavar="FILE", help="plain: the document of each line, or OPUS's ids")
     add("--reference", default="", metavar="NAME", help="xml, tsv: which of several references")
     add("--columns", nargs="+", default=[], metavar="NAME", help="tsv: of a file without them")
     add("--one-document", action="store_true", help="tmx: the file is a document")
 
-    what = "items of ctxpro: each becomes a document"
-    ctxpro = kinds.add_parser("ctxpro", parents=[common], help=what)
+    ctxpro = kinds.add_parser("ctxpro", parents=[common], help="items, each as a document")
     ctxpro.set_defaults(convert=convert_ctxpro)
     add = ctxpro.add_argument
     add("--split", required=True, **split)
@@ -53,8 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     translated = "translation of the source written before: also write the target side"
     add("--context-translations", type=Path, metavar="FILE", help=translated)
 
-    what = "items of ContraPro: each becomes a document"
-    contrapro = kinds.add_parser("contrapro", parents=[common], help=what)
+    contrapro = kinds.add_parser("contrapro", parents=[common], help="items, each as a document")
     contrapro.set_defaults(convert=convert_contrapro)
     add = contrapro.add_argument
     add("--split", required=True, **split)
@@ -88,18 +83,16 @@ def convert_files(args: argparse.Namespace) -> None:
     splits = draw_splits(documents, args.divide) if args.divide else {args.split: documents}
     for split, part in splits.items():
         written = write_split(args.output, split, args.langs, part)
-        report(split, written.files, written.documents, written.sentences)
+        report(args, split, written.documents, written.sentences)
         if written.half_empty:
             print(f"note: {written.half_empty} sentence pairs have an empty side")
     for what, count in (+options.left_out).items():
         print(f"note: {count} {what} were left out")
 
 
-def report(split: str, files: Iterable[Path], documents: int, sentences: int) -> None:
+def report(args: argparse.Namespace, split: str, documents: int, sentences: int) -> None:
     """Print what was written."""
-    for path in files:
-        print(f"written: {path}")
-    print(f"{split}: {documents} documents, {sentences} sentences")
+    print(f"{args.output}: {split}: {documents} documents, {sentences} sentences")
 
 
 def convert_contrapro(args: argparse.Namespace) -> None:
@@ -108,7 +101,7 @@ def convert_contrapro(args: argparse.Namespace) -> None:
     documents = [list(filter(None, map(clean_line, item.source))) for item in suite.items]
     path = raw_file(args.output, suite.langs, args.split, suite.langs[0])
     write_documents(path, documents)
-    report(args.split, [path], len(documents), sum(map(len, documents)))
+    report(args, args.split, len(documents), sum(map(len, documents)))
 
 
 def convert_ctxpro(args: argparse.Namespace) -> None:
@@ -116,13 +109,12 @@ def convert_ctxpro(args: argparse.Namespace) -> None:
     entries, documents, left_out = read_ctxpro(args.items, args.inputs, args.without)
     if args.context_translations:
         pairs = with_translations(entries, documents, args.context_translations)
-        files = write_split(args.output, args.split, args.langs, pairs).files
+        write_split(args.output, args.split, args.langs, pairs)
     else:
-        files = [raw_file(args.output, args.langs, args.split, args.source_lang)]
-        write_documents(files[0], documents)
-    items = args.output / f"ctxpro_{args.split}.json"
-    write_json(items, entries)
-    report(args.split, [*files, items], len(documents), sum(map(len, documents)))
+        source = raw_file(args.output, args.langs, args.split, args.source_lang)
+        write_documents(source, documents)
+    write_json(args.output / f"ctxpro_{args.split}.json", entries)
+    report(args, args.split, len(documents), sum(map(len, documents)))
     for what, names in left_out.items():
         more = ", ..." if len(names) > 10 else ""
         print(f"note: {len(names)} items were left out, {what}: {', '.join(names[:10])}{more}")

@@ -23,83 +23,49 @@ def build_parser() -> argparse.ArgumentParser:
         "that was prepared from the same files with the same options is kept.",
     )
     add = parser.add_argument
-    add(
-        "raw",
-        help="raw corpus, a directory: concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz]",
-    )
+    raw = "raw corpus, a directory: concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz]"
+    add("raw", help=raw)
     add("output", help="directory to write")
     parser.add_langs()
-    add(
-        "--langs", metavar="LANGS",
-        help="languages in the order of their symbols in the dictionary (default: source,target)",
-    )  # fmt: skip
-    add(
-        "--tokeniser", choices=TOKENISERS, default=Settings.tokeniser,
-        help="learn SentencePiece, or tokenise and truecase by Moses' rules and learn BPE "
-        "(default: %(default)s)",
-    )  # fmt: skip
-    add(
-        "--vocabulary-size", type=int, default=Settings.vocabulary_size, metavar="N",
-        help="number of pieces of SentencePiece, or of merges of BPE (default: %(default)s)",
-    )  # fmt: skip
-    add(
-        "--max-instance-tokens", type=int, default=512, metavar="N",
-        help="stored instances have fewer than N tokens; each sentence counts its longer side and "
-        "2 (default: %(default)s)",
-    )  # fmt: skip
-    add(
-        "--max-sentence-tokens", type=int, default=1024, metavar="N",
-        help="drop longer sentences from the training set (default: %(default)s)",
-    )  # fmt: skip
+    order = "languages in the order of their symbols in the dictionary (default: source,target)"
+    add("--langs", metavar="LANGS", help=order)
+    kinds = "learn SentencePiece, or tokenise and truecase by Moses' rules and learn BPE "
+    kinds += "(default: %(default)s)"
+    add("--tokeniser", choices=TOKENISERS, default=Settings.tokeniser, help=kinds)
+    size = "number of pieces of SentencePiece, or of merges of BPE (default: %(default)s)"
+    default = Settings.vocabulary_size
+    add("--vocabulary-size", type=int, default=default, metavar="N", help=size)
+    instance = "stored instances have fewer than N tokens; each sentence counts its longer side "
+    instance += "and 2 (default: %(default)s)"
+    add("--max-instance-tokens", type=int, default=512, metavar="N", help=instance)
+    longer = "drop longer sentences from the training set (default: %(default)s)"
+    add("--max-sentence-tokens", type=int, default=1024, metavar="N", help=longer)
     add("--max-sents", type=int, metavar="N", help="stored instances have at most N sentences")
-    add(
-        "--sentence-pairs", action="store_true",
-        help="the files have no documents: make each sentence pair a document",
-    )  # fmt: skip
-    add(
-        "--vocabulary", metavar="DIR",
-        help="use subwords and dictionaries of this prepared corpus or model directory",
-    )  # fmt: skip
-    add(
-        "--sentencepiece", metavar="MODEL",
-        help="use this SentencePiece model",
-    )  # fmt: skip
+    pairs = "the files have no documents: make each sentence pair a document"
+    add("--sentence-pairs", action="store_true", help=pairs)
+    same = "use subwords and dictionaries of this prepared corpus or model directory"
+    add("--vocabulary", metavar="DIR", help=same)
+    add("--sentencepiece", metavar="MODEL", help="use this SentencePiece model")
     add("--sentencepiece-target", metavar="MODEL", help="another model for the target")
-    add(
-        "--bpe-codes", metavar="FILE",
-        help="use these BPE codes (subword-nmt, fastBPE); text is tokenised as by tokenizer.perl "
-             "-a",
-    )  # fmt: skip
-    add(
-        "--dictionary", metavar="PATH",
-        help="dictionary for --sentencepiece or --bpe-codes, or a folder with dict.LANG.txt",
-    )  # fmt: skip
-    add(
-        "--bert",
-        metavar="DIR",
-        help="use the wordpieces of this BERT of Hugging Face for the source",
-    )
-    add(
-        "--normalise-punctuation", action="store_true", help="normalise punctuation by Moses' rules"
-    )
+    codes = "use these BPE codes (subword-nmt, fastBPE); text is tokenised as by tokenizer.perl -a"
+    add("--bpe-codes", metavar="FILE", help=codes)
+    words = "dictionary for --sentencepiece or --bpe-codes, or a folder with dict.LANG.txt"
+    add("--dictionary", metavar="PATH", help=words)
+    bert = "use the wordpieces of this BERT of Hugging Face for the source"
+    add("--bert", metavar="DIR", help=bert)
+    moses = "normalise punctuation by Moses' rules"
+    add("--normalise-punctuation", action="store_true", help=moses)
     add("--overwrite", action="store_true", help="replace a corpus of other files or options")
-    add(
-        "--workers",
-        type=int,
-        default=available_cores(),
-        metavar="N",
-        help="number of processes (default: all cores)",
-    )
+    processes, cores = "number of processes (default: all cores)", available_cores()
+    add("--workers", type=int, default=cores, metavar="N", help=processes)
     return parser
 
 
 def settings_from(args: argparse.Namespace) -> Settings:
     """Return the options as settings."""
-    given = {
-        name: value
-        for name, value in vars(args).items()
-        if name not in ("raw", "output", "overwrite")
-    }
+    given = vars(args).copy()
+    for name in ("raw", "output", "overwrite"):
+        del given[name]
     given["langs"] = tuple(filter(None, (args.langs or "").split(",")))
     return Settings(**given)
 
@@ -124,7 +90,3 @@ def main(argv: list[str] | None = None) -> None:
     manifest = prepare(args.raw, args.output, settings_from(args), command, args.overwrite)
     print(table(manifest))
     warn(unknown_warnings(manifest))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -30,9 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Prepare a corpus, train on it, translate its test set, score the translation.",
     )
     add = parser.add_argument
-    words = (
-        "a recipe (listed below, or a YAML file), a corpus (ted, news, europarl, or a directory) "
-    )
+    words = "a recipe (listed below, or YAML), a corpus (ted, news, europarl, or a directory) "
     words += "and a stage: prepare, train, generate, score or all (default)"
     add("words", nargs="+", metavar="RECIPE CORPUS [STAGE]", help=words)
     model = "start from this directory of gtransformer model convert (recipes "
@@ -44,11 +42,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_changes("the recipe")
     add("--gpus", type=int, metavar="N", help="GPUs; 0: the CPU (default: all)")
     add("--dry-run", action="store_true", help="print the commands, run nothing")
-    add(
-        "--again",
-        action="store_true",
-        help="run stages again; a training goes on from its last checkpoint",
-    )
+    again = "run stages again; a training goes on from its last checkpoint"
+    add("--again", action="store_true", help=again)
     return parser
 
 

@@ -17,12 +17,12 @@ from sacrebleu.metrics import BLEU
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.metrics import COMET, DEFAULT_METRICS
+from gtransformer.evaluation.metrics import DEFAULT_METRICS
 from gtransformer.evaluation.references import RAW, REFERENCES
 from gtransformer.evaluation.score import (
     COMET_COMMAND,
     Evaluation,
-    comet_scores,
+    add_comet,
     compare_systems,
     name_systems,
     score_text,
@@ -32,7 +32,6 @@ from gtransformer.evaluation.segments import ALIGNMENTS, ORDER
 from gtransformer.evaluation.tables import page, score_table
 from gtransformer.files import atomic_write, check_output, write_json
 from gtransformer.installation import provenance
-from gtransformer.preprocess.plain_text import read_shaped
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -43,32 +42,15 @@ def build_parser() -> argparse.ArgumentParser:
     against("prepared", type=Path, nargs="?", help="prepared corpus")
     plain = "instead of a prepared corpus: reference as plain text"
     against("--reference-file", type=Path, metavar="FILE", help=plain)
-    add(
-        "--split",
-        default="test",
-        help="split that was translated: train, valid or test (default: %(default)s)",
-    )
-    systems = (
-        "a file for each system: PREFIX.jsonl or H-lines of fairseq-generate, or plain text; the "
-    )
-    systems += "first is the baseline"
+    add("--split", default="test", help="train, valid or test (default: %(default)s)")
+    systems = "a file for each system, the first is the baseline: PREFIX.jsonl or H-lines of "
+    systems += "fairseq-generate, or plain text"
     add("--hypotheses", nargs="+", required=True, metavar="[NAME=]FILE", help=systems)
-    references = (
-        "raw: score plain text; release: score as the authors' release does (default: %(default)s)"
-    )
-    add("--reference", choices=[*REFERENCES, "both"], default="raw", help=references)
+    kinds = "raw: score plain text; release: as the authors' release (default: %(default)s)"
+    add("--reference", choices=[*REFERENCES, "both"], default="raw", help=kinds)
     add("--source-file", type=Path, metavar="FILE", help="source for COMET, with --reference-file")
-    add(
-        "--metrics",
-        nargs="+",
-        choices=DEFAULT_METRICS,
-        default=DEFAULT_METRICS,
-        help="scores (default: all)",
-    )
-    alignment = (
-        "align documents with another number of sentences: by order, or by word edit distance "
-    )
-    alignment += "(default: %(default)s)"
+    add("--metrics", nargs="+", choices=DEFAULT_METRICS, default=DEFAULT_METRICS, help="scores")
+    alignment = "align documents of another number of sentences: by order, or by word edit distance"
     add("--align", choices=ALIGNMENTS, default=ORDER, help=alignment)
     comet = f"also compute COMET, with this command (default: {COMET_COMMAND})"
     add("--comet", nargs="?", const=COMET_COMMAND, metavar="COMMAND", help=comet)
@@ -78,12 +60,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--tokenize", choices=sorted(BLEU.TOKENIZERS), help=tokenizer)
     scores = "file for the scores (default: PREFIX.scores.json; of several systems comparison.json)"
     add("--output", type=Path, metavar="JSON", help=scores)
-    add(
-        "--text",
-        type=Path,
-        metavar="FILE",
-        help="file for the translation of a single system (default: PREFIX.txt)",
-    )
     add("--html", type=Path, metavar="FILE", help="write a page with two systems side by side")
     return parser
 
@@ -96,33 +72,22 @@ def main(argv: list[str] | None = None) -> None:
     if args.reference_file and args.reference != "raw":
         raise UserError(f"--reference {args.reference} needs a prepared corpus; leave it out")
     if args.comet and ("raw" not in references or (args.reference_file and not args.source_file)):
-        raise UserError(
-            "COMET needs the raw reference and the source (with --reference-file also "
-            "--source-file)"
-        )
+        raise UserError("COMET needs --reference raw, and with --reference-file --source-file")
     named = name_systems(args.hypotheses)
     several = len(named) > 1
-    if args.text and several:
-        raise UserError("--text writes the translation of one system; leave it out")
     if (args.test and not several) or (args.html and len(named) != 2):
-        raise UserError(
-            "--test compares systems, --html shows two of them; give them to --hypotheses"
-        )
+        raise UserError("--test compares systems, --html two of them; give them to --hypotheses")
     first, *_ = named.values()
     name = "comparison.json" if several else f"{first.name.removesuffix('.jsonl')}.scores.json"
     output = args.output or first.with_name(name)
-    for path in filter(None, (output, args.text, args.html)):
+    for path in filter(None, (output, args.html)):
         check_output(path, [*named.values(), args.reference_file, args.source_file])
     systems = [score_file(path, args, references) for path in named.values()]
     for system, name in zip(systems, named, strict=True):
         system.name = name
     if args.comet:
-        segments = [system.scores["raw"].segments for system in systems]
-        shape = [len(document) for document in segments[0].text]
         source = args.source_file or args.prepared / RAW / f"{args.split}.{systems[0].source_lang}"
-        sources = read_shaped(source, shape, args.reference_file or "the reference")
-        for system, found in zip(systems, comet_scores(args.comet, segments, sources), strict=True):
-            system.scores["raw"].values[COMET] = found
+        add_comet(args.comet, systems, source)
     tests = compare_systems(systems) if args.test else {}
     results = {system.name: system.to_json() for system in systems}
     result = {"baseline": systems[0].name, "systems": results, "significance": tests}
@@ -135,8 +100,9 @@ def main(argv: list[str] | None = None) -> None:
         with atomic_write(args.html) as stream:
             stream.write(page(*systems))
         print(f"side by side: {args.html}")
-    for path in filter(None, [system.write_text(args.text) for system in systems]):
-        print(f"translation: {path}")
+    for system in systems:
+        if path := system.write_text():
+            print(f"translation: {path}")
 
 
 def score_file(path: Path, args: argparse.Namespace, references: Sequence[str]) -> Evaluation:
@@ -146,7 +112,3 @@ def score_file(path: Path, args: argparse.Namespace, references: Sequence[str]) 
     if args.reference_file:
         return score_text(args.reference_file, path, **options)
     return score_translations(args.prepared, args.split, path, references, **options)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

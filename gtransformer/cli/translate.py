@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
@@ -33,43 +34,19 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     text = "plain text (also .xz, .gz) or subtitles (.srt, .vtt, .ass); default: standard input"
     add("input", nargs="?", default="-", metavar="FILE", help=text)
-    add(
-        "--model",
-        type=Path,
-        required=True,
-        metavar="DIR",
-        help="model directory (gtransformer export)",
-    )
-    add(
-        "-o",
-        "--output",
-        default="-",
-        metavar="FILE",
-        help="file to write (default: standard output)",
-    )
-    add(
-        "--format",
-        choices=["text", "json"],
-        default="text",
-        help="json: an object a line, with source, translation and log probability",
-    )
+    add("--model", type=Path, required=True, metavar="DIR", help="model directory (see export)")
+    add("-o", "--output", default="-", metavar="FILE", help="default: standard output")
+    form = "json: an object a line, with source, translation and log probability"
+    add("--format", choices=["text", "json"], default="text", help=form)
     add("--nbest", type=int, metavar="N", help="json: also the N best translations of each line")
     add("--one-document", action="store_true", help="blank lines do not end a document")
-    add(
-        "--gap",
-        type=float,
-        default=GAP,
-        metavar="S",
-        help="subtitles: a pause of S seconds ends a document (default: %(default)s)",
-    )
+    gap = "subtitles: a pause of S seconds ends a document (default: %(default)s)"
+    add("--gap", type=float, default=GAP, metavar="S", help=gap)
     spans = "also keep what matches, besides URLs, e-mail addresses, paths and `code`; may be "
     spans += "repeated; '': keep only the given ones"
     add("--keep", action="append", default=[], metavar="REGEX", help=spans)
-    add(
-        "--split-sentences",
-        action="store_true",
-        help="lines are running text: split them into sentences",
-    )
+    running = "lines are running text: split them into sentences"
+    add("--split-sentences", action="store_true", help=running)
     add_search_options(parser)
     add("--cpu", action="store_true", help="do not use a GPU")
     products = "precision of matrix products: float16 for GPUs, int8 for CPUs, bfloat16 for both "
@@ -91,10 +68,9 @@ def main(argv: list[str] | None = None) -> None:
     if is_subtitles(args.input):
         if args.format == "json":
             raise UserError("--format json is for plain text; leave it out")
-        name = args.input if args.output == "-" else args.output  # its ending tells the format
-        text = translate_file(
-            args.input, name, args.gap, lambda lines: best_translations(lines, args)
-        )
+        # Its ending tells the format.
+        name = args.input if args.output == "-" else args.output
+        text = translate_file(args.input, name, args.gap, partial(best_translations, args))
         with output_stream(args.output) as stream:
             stream.write(text)
         return
@@ -107,7 +83,7 @@ def main(argv: list[str] | None = None) -> None:
             stream.flush()
 
 
-def best_translations(lines: list[str], args: argparse.Namespace) -> list[str]:
+def best_translations(args: argparse.Namespace, lines: list[str]) -> list[str]:
     """Return the translations of all lines that do not end a document."""
     found = [line for window in translated(lines, args) for line in window]
     return [line.as_text() for line in found if not line.line.breaks]
@@ -141,7 +117,4 @@ def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list]:
     for remark in remarks:
         print(remark, file=sys.stderr)
     if not args.quiet:
-        print(
-            f"translated {len(lines)} lines ({documents} documents)",
-            file=sys.stderr,
-        )
+        print(f"translated {len(lines)} lines ({documents} documents)", file=sys.stderr)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 import string
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from gtransformer.data.languages import two_letters
 from gtransformer.errors import UserError
@@ -30,15 +30,6 @@ T = TypeVar("T")
 # Distances of the deciding context, in sentences: (first, last) of each row of a report; the last
 # row is open.
 BUCKETS = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, None))
-
-
-class Judged(Protocol):
-    """Whether an item is solved; items of one ``group`` depend on each other, those of None on no
-    other.
-    """
-
-    solved: bool
-    group: int | str | None
 
 
 @dataclass(frozen=True)
@@ -62,14 +53,14 @@ class Outcome:
         return {**shown, **self.detail, "solved": self.solved}
 
 
-def accuracy(outcomes: Sequence[Judged]) -> dict[str, Any]:
+def accuracy(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Return accuracy in per cent, its standard error over groups, and the numbers of solved items
     and of all.
     """
-    solved = [one.solved for one in outcomes]
+    solved = [outcome.solved for outcome in outcomes]
     return {
         "accuracy": 100.0 * sum(solved) / len(solved),
-        "standard_error": standard_error(solved, [one.group for one in outcomes]),
+        "standard_error": standard_error(solved, [outcome.group for outcome in outcomes]),
         "solved": sum(solved),
         "items": len(solved),
     }
@@ -105,49 +96,44 @@ def bucket_name(number: int) -> str:
 
 
 def rows(
-    items: Iterable[T], key: Callable[[T], Any], count: Callable[[list[T]], dict]
+    units: Iterable[T], key: Callable[[T], Any], count: Callable[[list[T]], dict]
 ) -> dict[str, dict]:
-    """Return the result of ``count`` for the items of each key, in the order of the keys; numbers
+    """Return the result of ``count`` for the units of each key, in the order of the keys; numbers
     are grouped by ``BUCKETS``.
 
-    Items whose key is None are left out.
+    Units whose key is None are left out.
     """
 
-    def name_of(item: T) -> str:
-        return bucket_name(key(item)) if isinstance(key(item), int) else key(item)
+    def name_of(unit: T) -> str:
+        return bucket_name(key(unit)) if isinstance(key(unit), int) else key(unit)
 
-    known = sorted((item for item in items if key(item) is not None), key=key)
+    known = sorted((unit for unit in units if key(unit) is not None), key=key)
     return {name: count(list(group)) for name, group in groupby(known, name_of)}
 
 
-def report(
-    items: Sequence[T],
-    kinds: Mapping[str, Callable[[T], Any]],
+def suite_report(
+    units: Sequence[T],
     count: Callable[[Sequence[T]], dict] = accuracy,
+    item_of: Callable[[T], Item] = attrgetter("item"),
 ) -> dict[str, Any]:
-    """Return the result of ``count`` for all items, by kind, and by the other kinds within each
-    phenomenon.
+    """Return the result of ``count`` for all units, by phenomenon, by distance, and by distance
+    within each phenomenon.
 
-    ``kinds``: by name, a function from an item to its key, or None if it has none; one is
-    ``phenomenon``.
+    ``units``: outcomes, or what ``item_of`` gives the item of.
     """
-    result: dict[str, Any] = {"total": count(items)}
-    for kind, key in kinds.items():
-        result[f"by_{kind}"] = rows(items, key, count)
-        if kind != "phenomenon":
-            result[f"by_phenomenon_and_{kind}"] = rows(
-                items, kinds["phenomenon"], lambda part, key=key: rows(part, key, count)
-            )
-    return result
 
+    def phenomenon(unit: T) -> str:
+        return item_of(unit).phenomenon
 
-def suite_report(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return accuracy in total, by phenomenon, by distance, and by distance within each
-    phenomenon.
-    """
-    return report(
-        outcomes, {kind: attrgetter(f"item.{kind}") for kind in ("phenomenon", "distance")}
-    )
+    def by_distance(some: Iterable[T]) -> dict[str, dict]:
+        return rows(some, lambda unit: item_of(unit).distance, count)
+
+    return {
+        "total": count(units),
+        "by_phenomenon": rows(units, phenomenon, count),
+        "by_distance": by_distance(units),
+        "by_phenomenon_and_distance": rows(units, phenomenon, by_distance),
+    }
 
 
 def sign_tests(baseline: Sequence[Outcome], system: Sequence[Outcome]) -> dict[str, Any]:
@@ -160,28 +146,22 @@ def sign_tests(baseline: Sequence[Outcome], system: Sequence[Outcome]) -> dict[s
 
     from scipy import stats  # takes a second
 
-    def test(items: Sequence[tuple[Outcome, Outcome]]) -> dict[str, Any]:
-        gains: Counter[tuple] = Counter()
-        for number, (old, new) in enumerate(items):
-            gains["item", number if new.group is None else new.group] += new.solved - old.solved
-        better, worse = (sum(sign * gain > 0 for gain in gains.values()) for sign in (1, -1))
+    def test(pairs: Sequence[tuple[Outcome, Outcome]]) -> dict[str, Any]:
+        gains: Counter[int | str] = Counter()
+        for number, (old, new) in enumerate(pairs):
+            # An item without a film is a unit by itself; names of films are no numbers.
+            gains[number if new.group is None else new.group] += new.solved - old.solved
+        better = sum(gain > 0 for gain in gains.values())
+        worse = sum(gain < 0 for gain in gains.values())
         p_value = None
         if len(gains) >= MIN_UNITS:
-            p_value = (
-                float(stats.binomtest(better, better + worse).pvalue) if better + worse else 1.0
-            )
-        return {
-            "better": better,
-            "worse": worse,
-            "equal": len(gains) - better - worse,
-            "p_value": p_value,
-        }
+            changed = better + worse
+            p_value = float(stats.binomtest(better, changed).pvalue) if changed else 1.0
+        equal = len(gains) - better - worse
+        return {"better": better, "worse": worse, "equal": equal, "p_value": p_value}
 
-    kinds = {
-        "phenomenon": lambda pair: pair[0].item.phenomenon,
-        "distance": lambda pair: pair[0].item.distance,
-    }
-    return report(list(zip(baseline, system, strict=True)), kinds, test)
+    pairs = list(zip(baseline, system, strict=True))
+    return suite_report(pairs, test, lambda pair: pair[0].item)
 
 
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)

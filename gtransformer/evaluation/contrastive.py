@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
-import numpy as np
-
-from gtransformer.data.instances import STORED, Instances, InstanceScheme, Ranges
+from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.evaluation.accuracy import Outcome
 from gtransformer.evaluation.sentence_scores import (
     Progress,
@@ -39,42 +38,22 @@ class Capacity:
     tokens: int | None = None
     longer_side: bool = False
 
-    def last_ones(self, source: np.ndarray, target: np.ndarray, runs: Ranges) -> Instances:
-        """Return an instance for each sentence, which is its last, with as many previous sentences
-        as fit.
-
-        Args:
-            source, target: (sentences,) lengths in tokens, ``<s>`` and ``</s>`` included.
-            runs: [first, last) ranges of consecutive sentences of a document; they cover all
-                sentences in order.
-        """
-        end = np.arange(1, len(source) + 1)
-        firsts, ends = np.array(runs, dtype=np.int64).reshape(-1, 2).T
-        begin = np.repeat(firsts, ends - firsts)
-        if self.tokens is not None:
-            costs = np.maximum(source, target) if self.longer_side else target
-            borders = np.concatenate([[0], np.cumsum(costs)])  # tokens in front of each sentence
-            earliest = np.searchsorted(
-                borders, borders[1:] - self.tokens
-            )  # from here on the tokens fit
-            begin = np.maximum(begin, np.minimum(earliest, end - 1))
-        sides = [
-            begin if most is None else np.maximum(begin, end - most)
-            for most in (self.sentences, self.target_sentences)
-        ]
-        return Instances(
-            *(np.stack([first, end], 1) for first in sides), np.stack([end - 1, end], 1)
-        )
-
     def before(self, source: Sequence[int], target: Sequence[int]) -> tuple[int, int]:
         """Return how many source and target sentences the last one is scored with, itself included.
 
         ``source``, ``target``: lengths in tokens, ``<s>`` and ``</s>`` included, of as many
         sentences.
         """
-        lengths = [np.array(side, dtype=np.int64) for side in (source, target)]
-        made = self.last_ones(*lengths, [(0, len(source))])
-        return len(source) - int(made.source[-1, 0]), len(source) - int(made.target[-1, 0])
+        fitting = len(source)
+        if self.tokens is not None:
+            costs = map(max, source, target) if self.longer_side else target
+            # Tokens from each sentence to the last one, which is read however long it is.
+            sums = accumulate(reversed(list(costs)))
+            fitting = max(1, sum(tokens <= self.tokens for tokens in sums))
+        return (
+            min(fitting, self.sentences or fitting),
+            min(fitting, self.target_sentences or fitting),
+        )
 
 
 def capacity_of(scheme: InstanceScheme, prepared: Path) -> Capacity:

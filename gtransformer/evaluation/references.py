@@ -104,10 +104,8 @@ def render(
     instance's translation as sentences, and sacrebleu's tokeniser for BLEU. Raises UserError if the
     reference's files are missing or do not match the instance index.
     """
-    lang, produced = (
-        instance_index.target_lang,
-        [translation.hypothesis for translation in translations],
-    )
+    lang = instance_index.target_lang
+    produced = [translation.hypothesis for translation in translations]
     if name == "raw":
         # All at once, as Moses' scripts require.
         lines = iter(open_text(prepared, lang).decode(list(chain.from_iterable(produced))))
@@ -140,30 +138,11 @@ def release_text(prepared: str | Path, lang: str) -> Callable[[Sequence[str]], l
     def instance(sentences: Sequence[str]) -> list[str]:
         joined = remove_bpe_lines(sentences)
         if has_pieces:  # as fairseq's --remove-bpe sentencepiece; byte pieces are kept
-            joined = [one.replace(" ", "").replace(SPACE, " ").strip() for one in sentences]
-        return cut_when_detokenised(joined, detokenise)
+            joined = [text.replace(" ", "").replace(SPACE, " ").strip() for text in sentences]
+        # The detokeniser treats </s> as any word, so the text can be cut there afterwards. A
+        # sentence with that text itself, which no corpus has, must not be cut.
+        words = [word for text in joined for word in (*text.replace(END, "").split(), END)]
+        *parts, _ = detokenise(words).split(END)
+        return [part.strip() for part in parts]
 
     return instance
-
-
-def cut_when_detokenised(
-    sentences: Sequence[str], detokenise: Callable[[list[str]], str]
-) -> list[str]:
-    """Return the sentences of one instance, detokenised together; as many come out as go in.
-
-    Args:
-        sentences: words separated by spaces, without ``<s>`` and ``</s>``.
-        detokenise: converts a list of words to text.
-
-    ``</s>`` follows every sentence as a word, which the detokeniser treats as an ordinary one. The
-    text is cut there, and blanks at the cuts are removed. If a sentence contains that text itself,
-    a similar mark is used.
-    """
-    number, mark = 0, END
-    while True:
-        words = [word for sentence in sentences for word in (*sentence.split(), mark)]
-        *parts, _ = detokenise(words).split(mark)
-        if len(parts) == len(sentences):
-            return [part.strip() for part in parts]
-        number += 1
-        mark = f"{END[:-1]}{number}{END[-1]}"

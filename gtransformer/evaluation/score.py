@@ -23,7 +23,7 @@ from typing import Any
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import TRANSLATED, TranslatedInstance, read_translations
 from gtransformer.errors import UserError
-from gtransformer.evaluation.metrics import DEFAULT_METRICS, DEFAULT_TITLES, SENTENCES, Score
+from gtransformer.evaluation.metrics import COMET, DEFAULT_METRICS, DEFAULT_TITLES, SENTENCES, Score
 from gtransformer.evaluation.references import RAW, find_instance_index, raw_tokenizer, render
 from gtransformer.evaluation.segments import (
     MWER,
@@ -37,7 +37,7 @@ from gtransformer.evaluation.significance import compare
 from gtransformer.files import read_lines, sha256
 from gtransformer.preprocess.chain import pieces_file
 from gtransformer.preprocess.instances import BEGIN, END
-from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped, write_documents
+from gtransformer.preprocess.plain_text import read_plain, read_shaped, write_documents
 from gtransformer.preprocess.tokenisers import SPACE
 
 COMET_COMMAND, COMET_MODEL = "comet-score", "Unbabel/wmt22-comet-da"
@@ -47,23 +47,24 @@ COMET_INSTALL = (
 SYSTEM_SCORE = re.compile(r"\tscore: (\S+)$", re.MULTILINE)  # of a system
 
 
-def comet_scores(command: str, systems: Sequence[Segments], sources: Documents) -> list[Score]:
-    """Return the COMET score of each system's sentences, against the first reference.
+def add_comet(command: str, systems: Sequence[Evaluation], source: str | Path) -> None:
+    """Add the COMET score of each system's sentences to those against the raw reference.
 
     Args:
         command: ``comet-score`` or its path.
-        systems: scored against the same reference.
-        sources: documents of sentences, in the shape of the reference.
+        source: file of the source text, in the shape of the reference.
 
     Raises UserError if there is no such command, or if it fails.
     """
-    first = systems[0]
-    source = [sources[document][position - 1] for document, position in first.positions]
-    names = [f"system{number}" for number in range(len(systems))]
-    texts = {"source": source, "reference": first.sentences.references}
-    texts |= {
-        name: segments.sentences.hypotheses for name, segments in zip(names, systems, strict=True)
-    }
+    scores = [system.scores["raw"] for system in systems]
+    first = scores[0].segments
+    documents = read_shaped(source, [len(document) for document in first.text], "the reference")
+    sources = [documents[document][position - 1] for document, position in first.positions]
+    texts = {"source": sources, "reference": first.sentences.references}
+    names = []
+    for own in scores:
+        names.append(f"system{len(names)}")
+        texts[names[-1]] = own.segments.sentences.hypotheses
     program = shutil.which(command)
     if program is None:
         raise UserError(
@@ -87,7 +88,8 @@ def comet_scores(command: str, systems: Sequence[Segments], sources: Documents) 
         said = (done.stderr or done.stdout).strip().rpartition("\n")[2]
         raise UserError(f"{program} failed: {said}")
     signature = first.signed(f"{COMET_COMMAND}|model:{COMET_MODEL}", SENTENCES)
-    return [Score(float(score), signature, len(source)) for score in found]
+    for own, score in zip(scores, found, strict=True):
+        own.values[COMET] = Score(float(score), signature, len(sources))
 
 
 # A line of fairseq-generate's standard output.
@@ -133,17 +135,13 @@ class Evaluation:
     borders: str | None = None
     name: str = ""
 
-    def write_text(self, path: Path | None = None) -> Path | None:
-        """Write a generated translation as plain text (default: next to its file), and return the
-        path.
-
-        Plain text is written only to ``path``.
+    def write_text(self) -> Path | None:
+        """Write a generated translation as plain text next to its file, and return the path; None
+        for plain text.
         """
-        if path is None and not is_generated(self.hypotheses):
+        if not is_generated(self.hypotheses):
             return None
-        path = path or self.hypotheses.with_name(
-            f"{self.hypotheses.name.removesuffix('.jsonl')}.txt"
-        )
+        path = self.hypotheses.with_name(f"{self.hypotheses.name.removesuffix('.jsonl')}.txt")
         # Without the raw reference, the text is the scored one, not the one for readers.
         write_documents(path, next(iter(self.scores.values())).segments.text)
         return path

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment
 
 from gtransformer.evaluation.metrics import COLUMNS, COMET, INSTANCES, SENTENCES
 from gtransformer.evaluation.score import Evaluation
 from gtransformer.evaluation.segments import MWER
-
-if TYPE_CHECKING:
-    from gtransformer.evaluation.score import Evaluation
 
 
 def align(rows: Sequence[Sequence[str]], right: range | None = None) -> str:

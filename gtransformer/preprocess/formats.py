@@ -386,11 +386,8 @@ def _text(element: etree._Element) -> str:
 
 @dataclass
 class Written:
-    """The files that were written, source first, and counts; ``half_empty``: pairs with an empty
-    side.
-    """
+    """Counts of what was written; ``half_empty``: pairs with an empty side."""
 
-    files: list[Path]
     documents: int = 0
     sentences: int = 0
     half_empty: int = 0
@@ -404,14 +401,15 @@ def write_split(
     ``split``: train, dev or test; ``langs``: source and target. Raises UserError if there is no
     document.
     """
-    written = Written([raw_file(output, langs, split, lang) for lang in langs])
+    files = [raw_file(output, langs, split, lang) for lang in langs]
+    written = Written()
 
     def checked() -> Iterator[list[Pair]]:
         yield from documents
         if not written.documents:
             raise UserError(f"{output}: no document was found for {split}; check the input")
 
-    for document in write_pairs(written.files, checked()):
+    for document in write_pairs(files, checked()):
         written.documents += 1
         written.sentences += len(document)
         written.half_empty += sum(not (left.strip() and right.strip()) for left, right in document)

@@ -146,21 +146,19 @@ def read_ctxpro(
 
 def with_translations(
     entries: Sequence[Entry], documents: Sequence[Sequence[str]], translations: Path
-) -> list[list[Pair]]:
-    """Return documents with their target side: a translation of the source, and the references that
+) -> Iterator[list[Pair]]:
+    """Yield documents with their target side: a translation of the source, and the references that
     entries have.
 
     ``translations``: of the documents, line by line.
     """
-    pairs = []
     targets = read_shaped(translations, [len(document) for document in documents], "the items")
     for entry, document, target in zip(entries, documents, targets, strict=True):
         for place, key in REFERENCES.items():
             if place in entry:
                 text = clean_line(entry[key].replace("\n", " "))
                 target[entry[place]] = check_reserved("the items", f"item of {text!r}", text)
-        pairs.append(list(zip(document, target, strict=True)))
-    return pairs
+        yield list(zip(document, target, strict=True))
 
 
 CONTRAPRO, LANGS = "ContraPro", ("en", "de")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import pytest
 
 from gtransformer.evaluation.contrastive import Capacity, capacity_of
@@ -58,10 +57,6 @@ def test_sides_of_unequal_length():
     capacity = capacity_of(task.options.scheme, PREPARED)
     assert capacity.before([5] * 5, [5] * 5) == (3, 2)
     assert capacity.before([5], [5]) == (1, 1)
-    made = capacity.last_ones(np.full(4, 5), np.full(4, 5), [(0, 1), (1, 4)])
-    assert made.source.tolist() == [[0, 1], [1, 2], [1, 3], [1, 4]]
-    assert made.target.tolist() == [[0, 1], [1, 2], [1, 3], [2, 4]]
-    assert made.current.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4]]
 
 
 def test_of_stored_instances():

@@ -80,25 +80,17 @@ def check_output(path: str | Path, inputs: Iterable[str | Path | None] = ()) -> 
         )
 
 
-def is_replaceable(path: str | Path) -> bool:
-    """Return whether another file may replace ``path``: a regular file, or none yet; not a device,
-    pipe or stream.
-    """
-    path = Path(path)
-    return path.is_file() or not path.exists()
-
-
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
     """Write a temporary file next to ``path`` and rename it at the end; after an error or interrupt
     neither is left.
 
-    The target of a symbolic link is replaced. Devices and the like (not ``is_replaceable``) are
-    written directly.
+    The target of a symbolic link is replaced. Devices, pipes and streams are written directly.
     """
     path = Path(path)
     check_output(path)
-    replaceable = is_replaceable(path)
+    # /dev/stdout, for one, must not become a regular file.
+    replaceable = path.is_file() or not path.exists()
     target = Path(os.path.realpath(path)) if replaceable else path
     temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp") if replaceable else target
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}

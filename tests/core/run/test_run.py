@@ -159,7 +159,7 @@ def test_a_first_pass_is_an_input(tmp_path, monkeypatch):
 
 
 def test_a_model_of_another_vocabulary_is_not_trained_further(tmp_path):
-    write_json(tmp_path / "corpus.json", {"vocabulary": "another"})
+    write_json(tmp_path / "vocabulary.json", "another")
     changes = [f"train.finetune-from-model={tmp_path / 'checkpoint_best.pt'}"]
     with pytest.raises(UserError, match="another vocabulary"):
         run.make_run("cpu_tiny", "ted", changes, tmp_path / "run", LEN48).train()

@@ -53,8 +53,13 @@ def runs_directory() -> Path:
     return Path(os.environ.get("GTRANSFORMER_RUNS") or "runs").absolute()
 
 
-def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Return the versions of Python and of those packages that are installed."""
+PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "sacremoses", "subword-nmt", "numpy")
+
+
+def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
+    """Return the versions of Python and of those packages that are installed (default: those that a
+    result depends on).
+    """
     found = {"python": platform.python_version()}
     for package in packages:
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -67,9 +72,6 @@ def as_typed(text: str) -> str:
     ``gtransformer[hf]``.
     """
     return text if checkout() else text.replace("pip install -e '.[", "pip install 'gtransformer[")
-
-
-PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "sacremoses", "subword-nmt", "numpy")
 
 
 def current_commit() -> str | None:
@@ -98,11 +100,6 @@ def _git(*arguments: str) -> str:
     return result.stdout.strip()
 
 
-def package_versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that a result depends on."""
-    return versions(PACKAGES)
-
-
 def provenance(name: str, argv: Sequence[str] | None) -> dict:
     """Return ``command``, ``commit``, ``versions`` and ``date`` of a result.
 
@@ -116,7 +113,7 @@ def provenance(name: str, argv: Sequence[str] | None) -> dict:
     return {
         "command": shlex.join([*start.split(), *arguments]),
         "commit": current_commit(),
-        "versions": package_versions(),
+        "versions": versions(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
 

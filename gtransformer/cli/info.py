@@ -12,7 +12,7 @@ from gtransformer.installation import (
     config_directory,
     current_commit,
     device_name,
-    package_versions,
+    versions,
 )
 
 
@@ -32,7 +32,7 @@ def main(argv: list[str] | None = None) -> None:
     if args.user_dir:
         print(PACKAGE)
         return
-    found = {"gtransformer": gtransformer.__version__} | package_versions()
+    found = {"gtransformer": gtransformer.__version__} | versions()
     found |= {"device": device_name(), "commit": current_commit() or "none"}
     found |= {"user-dir": PACKAGE, "configs": config_directory()}
     width = max(map(len, found))

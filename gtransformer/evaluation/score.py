@@ -105,10 +105,6 @@ class Scores:
     values: dict[str, Score]
     segments: Segments
 
-    def to_json(self) -> dict:
-        """Return all scores by name."""
-        return {name: vars(score) for name, score in self.values.items()}
-
 
 @dataclass
 class Evaluation:
@@ -148,7 +144,10 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the evaluation as a JSON object."""
-        scores = {reference: scores.to_json() for reference, scores in self.scores.items()}
+        scores = {
+            reference: {name: vars(score) for name, score in scores.values.items()}
+            for reference, scores in self.scores.items()
+        }
         texts = {"hypotheses": str(self.hypotheses), "hypotheses_sha256": sha256(self.hypotheses)}
         return vars(self) | texts | {"scores": scores}
 

@@ -170,7 +170,12 @@ def _units(path: Path, options: Options) -> Iterator[Row]:
     """
     for unit in _elements(path, "tu"):
         texts = [
-            [_text(tuv.find("seg")) for tuv in unit.iter("tuv") if _same_language(_lang(tuv), lang)]
+            [
+                _text(segment)
+                for tuv in unit.iter("tuv")
+                if _same_language(_lang(tuv), lang)
+                for segment in tuv.findall("seg")
+            ]
             for lang in options.langs
         ]
         if [len(found) for found in texts] != [1, 1]:

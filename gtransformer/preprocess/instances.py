@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import repeat
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from gtransformer.data.dictionaries import RESERVED, control_symbols, dictionary_words
+from gtransformer.data.dictionaries import RESERVED, Vocabulary, control_symbols
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import BOUNDARY_TOKENS, greedy, sentence_costs
 from gtransformer.errors import UserError
@@ -154,7 +154,7 @@ def instance_index_name(split: str, source_lang: str, target_lang: str) -> str:
     return f"{split}.{source_lang}-{target_lang}.instances.json"
 
 
-SMALL = 65500  # a smaller dictionary has indices of two bytes
+SMALL = 65500  # fairseq's: a smaller dictionary has indices of two bytes
 
 
 def count_words(files: Sequence[str | Path]) -> dict[str, int]:
@@ -176,52 +176,42 @@ def write_dictionary(counts: Mapping[str, int], langs: Sequence[str], output: st
         stream.writelines(f"{symbol} 1\n" for symbol in symbols)
 
 
-class _Indices:
-    """A converter of instance lines to the indices that fairseq stores; each line gets a final
-    ``</s>``.
+def indices_of(
+    lines: Sequence[str], indices: Mapping[str, int], dtype: type
+) -> tuple[bytes, list[int], int]:
+    """Return the indices of the words of instance lines as bytes, the length of each line with a
+    final ``</s>``, and the number of words without an index.
     """
-
-    def __init__(self, dictionary: str | Path):
-        self.index = {
-            word: number for number, word in enumerate((*RESERVED, *dictionary_words(dictionary)))
-        }
-        # fairseq's.
-        self.code, self.dtype = (8, np.uint16) if len(self.index) < SMALL else (9, np.uint32)
-
-    def __call__(self, lines: Sequence[str]) -> tuple[bytes, list[int], int]:
-        """Return the indices as bytes, the length of each line, and the number of words not in the
-        dictionary.
-        """
-        unk, eos = self.index["<unk>"], self.index[END]
-        found = [[*map(self.index.get, line.split(), repeat(-1)), eos] for line in lines]
-        flat = np.array([index for line in found for index in line], dtype=np.int64)
-        unknown = flat < 0
-        return (
-            np.where(unknown, unk, flat).astype(self.dtype).tobytes(),
-            list(map(len, found)),
-            int(unknown.sum()),
-        )
+    rows = [[*line.split(), END] for line in lines]
+    words = [word for row in rows for word in row]
+    unk = indices["<unk>"]
+    tokens = np.array([indices.get(word, unk) for word in words], dtype=dtype)
+    return tokens.tobytes(), list(map(len, rows)), sum(word not in indices for word in words)
 
 
 def write_binary(
-    instances: str | Path, indices: _Indices, prefix: str | Path, workers: int = 1
+    instances: str | Path, dictionary: str | Path, prefix: str | Path, workers: int = 1
 ) -> int:
     """Write ``prefix.bin`` and ``prefix.idx`` as fairseq-preprocess does; return the number of
     unknown tokens.
     """
+    indices = Vocabulary.load(dictionary).indices
+    # The format of fairseq's MMapIndexedDataset: 8 and 9 are its codes of these types.
+    code, dtype = (8, np.uint16) if len(indices) < SMALL else (9, np.uint32)
+    work = partial(indices_of, indices=indices, dtype=dtype)
     lengths: list[int] = []
     unknown = 0
     with atomic_write(f"{prefix}.bin", "wb") as stream:
-        for tokens, sizes, missing in map_chunks(
-            indices, read_lines(instances), workers, label="binarise"
-        ):
+        for chunk in map_chunks(work, read_lines(instances), workers, label="binarise"):
+            tokens, sizes, missing = chunk
             stream.write(tokens)
             lengths += sizes
             unknown += missing
-    ends = np.cumsum([0, *lengths])[:-1] * np.dtype(indices.dtype).itemsize
-    with atomic_write(f"{prefix}.idx", "wb") as stream:  # as fairseq's MMapIndexedDataset reads it
-        stream.write(b"MMIDIDX\x00\x00" + struct.pack("<QBQ", 1, indices.code, len(lengths)))
-        stream.write(np.array(lengths, dtype=np.int32).tobytes() + ends.astype(np.int64).tobytes())
+    starts = np.cumsum([0, *lengths])[:-1] * np.dtype(dtype).itemsize
+    with atomic_write(f"{prefix}.idx", "wb") as stream:
+        stream.write(b"MMIDIDX\x00\x00" + struct.pack("<QBQ", 1, code, len(lengths)))
+        stream.write(np.array(lengths, dtype=np.int32).tobytes())
+        stream.write(starts.astype(np.int64).tobytes())
     return unknown
 
 
@@ -237,13 +227,11 @@ def binarise(
     missing.
     """
     unknown: dict[str, dict[str, int]] = {split: {} for split in splits}
-    for lang in langs:
-        indices = _Indices(output / f"dict.{lang}.txt")
-        for split in splits:
-            prefix = output / f"{split}.{'-'.join(langs)}.{lang}"
-            unknown[split][lang] = write_binary(
-                instances / f"{split}.{lang}", indices, prefix, workers
-            )
     for split in splits:
         shutil.copy(instances / instance_index_name(split, *langs), output)
+        for lang in langs:
+            prefix = output / f"{split}.{'-'.join(langs)}.{lang}"
+            dictionary = output / f"dict.{lang}.txt"
+            text = instances / f"{split}.{lang}"
+            unknown[split][lang] = write_binary(text, dictionary, prefix, workers)
     return unknown

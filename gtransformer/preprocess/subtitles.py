@@ -110,12 +110,13 @@ def load(path: str | Path, keep_html: bool = False) -> pysubs2.SSAFile:
 
 
 def parts_of(film: pysubs2.SSAFile) -> list[Part]:
-    """Return the parts of all cues with text, in order.
+    """Return the parts of all cues with text, in the order of their times.
 
     Tags within a text are left out; so is one at an end whose partner this removes.
     """
     parts = []
-    for cue in filter(lambda cue: cue.is_text, film):
+    # Files of ASS often list signs before or after all that is spoken.
+    for cue in sorted(cue for cue in film if cue.is_text):
         said = [_ENDS.match(part).groups() for part in re.split(_NEXT_SPEAKER, cue.text)]
         unclosed = Counter()
         for begin, name, off in re.findall(_SWITCH, "".join(text for _, text, _ in said)):

@@ -209,10 +209,10 @@ def test_signs_are_escaped_after_the_division(tmp_path):
 )
 def test_switches_of_ass(tmp_path, cue, result):
     film = pysubs2.SSAFile()
-    film.append(pysubs2.SSAEvent(0, 1000, cue))
+    film.events = [pysubs2.SSAEvent(9000, 9500, "Late"), pysubs2.SSAEvent(0, 1000, cue)]
     film.save(str(tmp_path / "a.ass"))
-    translated(tmp_path / "a.ass", tmp_path / "b.ass")
-    assert pysubs2.load(str(tmp_path / "b.ass"))[0].text == result
+    assert translated(tmp_path / "a.ass", tmp_path / "b.ass")[-1] == "Late", "ordered by times"
+    assert [cue.text for cue in pysubs2.load(str(tmp_path / "b.ass"))] == ["LATE", result]
 
 
 @given(

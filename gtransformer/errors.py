@@ -43,6 +43,7 @@ def cli_main(main: Callable[..., int | None]) -> Callable[..., int]:
             print("interrupted", file=sys.stderr)
             return 130
         except BrokenPipeError:
+            # Python flushes standard output at exit and would fail once more.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 141
         except Exception as error:

@@ -58,6 +58,8 @@ def decode_lines(stream: Iterable[bytes], name: str | Path) -> Iterator[str]:
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
         try:
+            # Line by line and not by universal newlines, for which a lone carriage return ends a
+            # line.
             yield line.rstrip(b"\r\n").decode("utf-8")
         except UnicodeDecodeError as error:
             raise UserError(
@@ -91,6 +93,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
     check_output(path)
     # /dev/stdout, for one, must not become a regular file.
     replaceable = path.is_file() or not path.exists()
+    # Renaming onto a symbolic link would replace the link.
     target = Path(os.path.realpath(path)) if replaceable else path
     temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp") if replaceable else target
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}

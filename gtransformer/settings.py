@@ -62,6 +62,7 @@ def typed(entries: dict[str, Any], schema: type[Schema], where: str) -> Schema:
     """Return settings in the form of a schema. Raise UserError, which begins with ``where``, if
     they do not fit it.
     """
+    # Keys are written as options of the command line are.
     values = {key.replace("-", "_"): value for key, value in entries.items()}
     try:
         return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(schema), values))

@@ -34,6 +34,7 @@ def find(words: list[str]) -> tuple[str, list[str]]:
     """Return the command named by the first one or two words ("" for none), and the remaining
     words.
     """
+    # Two words first: model convert is a command, and so is convert.
     count = next((count for count in (2, 1) if " ".join(words[:count]) in COMMANDS), 0)
     return " ".join(words[:count]), words[count:]
 
@@ -55,6 +56,7 @@ def keep_freed_memory() -> None:
 @cli_main
 def main(argv: list[str] | None = None) -> int:
     """Run a command and return its exit status: 2 for an unknown command, 0 for ``--help``."""
+    # Not in tests and other callers, whose process must not be replaced.
     if argv is None:
         keep_freed_memory()
     words = sys.argv[1:] if argv is None else argv

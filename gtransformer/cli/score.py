@@ -80,6 +80,7 @@ def main(argv: list[str] | None = None) -> None:
     first, *_ = named.values()
     name = "comparison.json" if several else f"{first.name.removesuffix('.jsonl')}.scores.json"
     output = args.output or first.with_name(name)
+    # Before anything is scored, as TER takes its time.
     for path in filter(None, (output, args.html)):
         check_output(path, [*named.values(), args.reference_file, args.source_file])
     systems = [score_file(path, args, references) for path in named.values()]

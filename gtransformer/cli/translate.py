@@ -61,6 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Read a text or subtitles, translate, write."""
     args = build_parser().parse_args(argv)
+    # Before the model is loaded, as translating may take long.
     if args.output != "-":
         check_output(args.output, [args.input])
     if args.nbest is not None and args.format != "json":
@@ -74,12 +75,14 @@ def main(argv: list[str] | None = None) -> None:
         with output_stream(args.output) as stream:
             stream.write(text)
         return
+    # All of them, so that progress has a total. A text is small beside a model.
     lines = list(input_lines(args.input))
     with output_stream(args.output) as stream:
         for window in translated(lines, args):
             for line in window:
                 text = line.as_json() if args.format == "json" else line.as_text()
                 stream.write(f"{text}\n")
+            # A reader at a pipe sees each window at once.
             stream.flush()
 
 

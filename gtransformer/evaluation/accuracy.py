@@ -107,6 +107,7 @@ def rows(
     def name_of(unit: T) -> str:
         return bucket_name(key(unit)) if isinstance(key(unit), int) else key(unit)
 
+    # Sorted, since groupby joins neighbours only.
     known = sorted((unit for unit in units if key(unit) is not None), key=key)
     return {name: count(list(group)) for name, group in groupby(known, name_of)}
 
@@ -173,6 +174,7 @@ def contains(text: str, expected: str) -> bool:
 
     An elided ``t'`` is never found therefore, in no system and not in the reference.
     """
+    # ASCII punctuation alone, as ctxpro's own scorer has it: a dash of Unicode stays a word.
     words = " ".join(one_form(text).lower().translate(WITHOUT_PUNCTUATION).split())
     return f" {one_form(expected).lower()} " in f" {words} "
 
@@ -193,6 +195,7 @@ def last_sentence(lang: str) -> Callable[[str], str]:
         raise UserError(f"-t {lang}: {what}") from None
 
     def last(line: str) -> str:
+        # Outputs with context, such as those published with ctxpro, have its separator.
         text = line.rpartition(CTXPRO_BORDER)[2].strip()
         return (splitter.split(text) or [text])[-1]
 

@@ -68,6 +68,7 @@ def capacity_of(scheme: InstanceScheme, prepared: Path) -> Capacity:
         settings = read_settings(prepared)
         most, tokens = settings.get("max_sents"), settings.get("max_instance_tokens")
         return Capacity(most, most, None if tokens is None else tokens - 1, longer_side=True)
+    # Stored and greedy instances have fewer tokens than their limit, parts have as many.
     if scheme.kind == "greedy":
         return Capacity(tokens=scheme.tokens - 1, longer_side=True)
     if scheme.kind == "parts":
@@ -117,8 +118,11 @@ def score_items(
     )
     outcomes = []
     for item, own, context in zip(items, requests, contexts, strict=True):
+        # Several requests of a candidate: its sentences were scored one by one.
         each = [sum(sum(next(scores)) for _ in parts) for parts in own]
         written = [[one.target for one in parts] for parts in own]
+        # Batching changes the last digits of a score. Texts of the same tokens must be equal, or
+        # rounding would decide.
         right = written[item.correct]
         each = [
             each[item.correct] if text == right else score
@@ -146,6 +150,7 @@ def _requests(
         lengths = (
             [size([sentence]) for sentence in side] for side in (source, candidates[item.correct])
         )
+        # By the right candidate for all, so that they are compared in the same context.
         read, written = capacity.before(*lengths)
         source = source[-read:]
         return [

@@ -102,6 +102,7 @@ def realign(
     Words are separated by white space; with sacrebleu's tokenisers for languages without it, each
     character of their scripts is one, and Latin words and numbers stay whole.
     """
+    # Cutting needs words only to measure edits, so no tokeniser of sacrebleu is asked.
     word = re.compile(rf"[{SIGNS}]|[^\W{SIGNS}]+|[^\w\s]" if tokenizer in UNSPACED else r"\S+")
     text = " ".join(sentences)
     spans = [found.span() for found in word.finditer(text)]
@@ -257,12 +258,14 @@ def segments_of_translations(
     # The aligned sentences in their documents; None for a sentence that is in no instance.
     placed = join(taken_from(translations, instance_index), taken)
     produced: Documents = [[] for _ in reference]
+    # Surplus sentences belong to the document, too; d-BLEU counts them.
     texts = zip(translations, taken if overlapping else finished, strict=True)
     for translation, text in sorted(texts, key=lambda pair: pair[0].span):
         produced[translation.document] += text
     realigned: tuple[str, ...] = ()
     if alignment == MWER:
         realigned = (SENTENCES,)
+        # Documents with the right number of sentences keep their own.
         for number in {one.document for one in translations if one.misaligned}:
             _cut_again(placed[number], produced[number], reference[number], tokenizer)
     hidden = [
@@ -275,6 +278,7 @@ def segments_of_translations(
     ]
     translated = [[placed[number][at] for at in own] for number, own in enumerate(scored)]
     wanted = [[reference[number][at] for at in own] for number, own in enumerate(scored)]
+    # d-BLEU has to leave out the same sentences, so it reads them as they were aligned.
     if hidden:
         produced = translated
         realigned = realigned and (SENTENCES, DOCUMENTS)
@@ -285,6 +289,7 @@ def segments_of_translations(
             for number, at, count in (one.span for one in translations)
         ]
         instances = Pairs(document_segments(finished), document_segments(spans))
+    # A document all of whose sentences were dropped would be an empty segment.
     filled = [number for number, own in enumerate(scored) if own]
     return Segments(
         sentences=Pairs(sentence_segments(translated), sentence_segments(wanted)),

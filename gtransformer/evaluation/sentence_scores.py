@@ -205,6 +205,7 @@ class SentenceScorer:
     ) -> tuple[torch.Tensor, dict]:
         """Return the decoder's top states, (requests, longest, channels), and its extra outputs."""
         device = next(self.model.parameters()).device
+        # By identity: the candidates of an item share their source, which is then encoded once.
         unique = list({id(request.source): request.source for request in requests}.values())
         rows = {id(source): row for row, source in enumerate(unique)}
         sources = [self.layouts[0].document(source)[0] for source in unique]
@@ -258,6 +259,7 @@ def sentence_encoder(
     detokeniser = Moses(lang) if tokenised else None
 
     def encode(texts: Sequence[str]) -> TokenLists:
+        # Detokenised text is split as the corpus was, whatever tokeniser that had.
         plain = detokeniser.join(texts) if detokeniser else texts
         return [[dictionary.index(word) for word in line.split()] for line in text.encode(plain)]
 

@@ -94,6 +94,7 @@ def by_document(rows: np.ndarray, documents: Sequence[int]) -> np.ndarray:
     """Return (documents, counts): the counts of sentences, summed by document, in the order of
     documents.
     """
+    # Sentences of a document stand together, so its counts are those from its first one on.
     _, first = np.unique(documents, return_index=True)
     return np.add.reduceat(rows, first)
 
@@ -126,6 +127,7 @@ def paired_test(
         # So all exchanges are one matrix product, and no text is scored again.
         moved = np.atleast_2d(exchanged) @ gain
         found = score(system.sum(axis=0) - moved) - score(baseline.sum(axis=0) + moved)
+        # Rounding errors must not make the real difference smaller than its own mirror image.
         return np.round(found, 9).reshape(exchanged.shape[:-1])
 
     real = float(difference(np.zeros(count)))

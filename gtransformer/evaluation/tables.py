@@ -102,6 +102,7 @@ def score_table(systems: Sequence[Evaluation], tests: Mapping) -> str:
     for reference, scores in systems[0].scores.items():
         for key, first in scores.values.items():
             column = COLUMNS[key]
+            # Their instances may differ, so the scores cannot be compared.
             if several and column.level == INSTANCES:
                 continue
             digits = 4 if key == COMET else 2
@@ -206,6 +207,7 @@ def page(first: Evaluation, second: Evaluation) -> str:
         documents.append(
             {"number": number + 1, "scores": scores, "difference": difference, "rows": rows}
         )
+    # What a reader looks for first is where the second system is ahead.
     documents.sort(key=itemgetter("difference"), reverse=True)
     template = Environment(autoescape=True).from_string(TEMPLATE)
     return template.render(names=[first.name, second.name], documents=documents)

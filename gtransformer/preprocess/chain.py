@@ -88,6 +88,8 @@ class Text:
         Raises UserError for a sentence that asks for another language.
         """
         line = one_form(line)
+        # Users of OPUS-MT type the language, as the model cards say. Here every sentence gets it
+        # anyway, so it is no text.
         if TYPED.match(self._prefix or "") and (typed := TYPED.match(line)):
             if typed[1] != self._prefix:
                 raise UserError(
@@ -124,6 +126,7 @@ def text_of(folder: Path, settings: Mapping[str, Any], lang: str, prefix: bool =
     is_target = lang == settings["target_lang"]
     model = pieces_file(folder)
     word = settings.get("target_prefix" if is_target else "source_prefix")
+    # The more special file decides, as a corpus for BERT or Marian has several.
     if is_target and (folder / TARGET_PIECES).is_file():
         model = folder / TARGET_PIECES
     if not is_target and (folder / WORDPIECE_FILE).is_file():
@@ -133,6 +136,7 @@ def text_of(folder: Path, settings: Mapping[str, Any], lang: str, prefix: bool =
     elif (folder / f"{TRUECASER}{lang}").is_file():
         splitter = Moses(lang, folder / f"{TRUECASER}{lang}", folder / CODES)
     else:
+        # The codes of a given model make words that its dictionary lacks; these are split further.
         known = dictionary_words(dictionary_of(folder, lang))
         splitter = Moses(lang, None, folder / CODES, known, escaped=True)
     normalise = settings.get("normalise_punctuation") and lang != settings.get("kept_punctuation")

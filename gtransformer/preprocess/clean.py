@@ -83,6 +83,7 @@ def clean_documents(
                 "" if is_blank(line) or line == MISSING else line
                 for line in map(clean_line, pair)
             )
+            # Many of them are a sign that both files are of one language.
             report.pairs_of_one_text += source == target != ""
             if every_line:
                 report.kept_empty_source += not source

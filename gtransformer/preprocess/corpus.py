@@ -77,7 +77,9 @@ def find_splits(
         )
     splits: dict[str, tuple[Path, Path]] = {}
     short = two_letters(source_lang), two_letters(target_lang)
+    # Few files are named by codes such as en_XX. But pt_PT and pt_BR would both be pt.
     for pair in (langs, short) if short[0] != short[1] else (langs,):
+        # A corpus serves both directions, as fairseq's binaries do.
         for direction in (pair, pair[::-1]):
             for old, new in SPLITS.items():
                 sides = [either_form(raw_file(raw, direction, old, lang)) for lang in pair]
@@ -111,6 +113,8 @@ def check_reserved(path: str | Path, location: str, line: str) -> str:
     ``location``: of the sentence in the file, as ``line 3``.
     """
     if "<" in line:
+        # Cleaning comes later and could make such a token of a line that has none: <s, an invisible
+        # character, >.
         clean = one_form(DROPPED.sub("", line))
         for token in _RESERVED:
             if token in clean:
@@ -165,11 +169,13 @@ def read_documents(
     ``[en]`` or ``<mask>`` may occur: they are split (``pieces.as_tokens``), so they cannot be
     mistaken for the model's own.
     """
+    # The source alone decides, so that the two sides are not read by different rules.
     borders = document_borders(source, sentence_pairs)
     read = text_lines if raw else read_lines
     document: list[Pair] = []
     documents = 0
     opened = False  # by the first <d>
+    # Not zip(strict=True): the message tells which file ends, and where.
     for number, (left, right) in enumerate(zip_longest(read(source), read(target)), 1):
         if left is None or right is None:
             short, longer = (source, target) if left is None else (target, source)

@@ -178,6 +178,7 @@ def _units(path: Path, options: Options) -> Iterator[Row]:
             ]
             for lang in options.langs
         ]
+        # Of several translations none is known to be the right one.
         if [len(found) for found in texts] != [1, 1]:
             options.left_out["translation units without one text in each language"] += 1
             continue
@@ -241,6 +242,7 @@ def _read_sgm(path: Path, lang: str, reference: str) -> dict[str, Segments]:
     text = "\n".join(read_lines(path))
     for side, head in _SET.findall(text):
         stated = _attributes(head).get("srclang" if side.lower() == "src" else "trglang")
+        # Some files state names such as English, or any.
         if stated and re.fullmatch("[a-z]{2}", stated) and not _same_language(stated, lang):
             raise UserError(
                 f"{path}: its language is {stated}, not {lang}; the source file comes first"
@@ -290,6 +292,7 @@ def _rows_with_ids(source: Path, target: Path, ids: Path) -> Iterator[Row]:
                 "the file ends here, but others are longer",
             )
         columns = row[2].split("\t")
+        # OPUS: documents of source and target, then the sentences of each in them.
         name = "\t".join(columns[:2]) if len(columns) == 4 else row[2]
         yield name.strip(), number, row[0], row[1]
 
@@ -300,6 +303,7 @@ def _grouped(path: Path, rows: Iterable[Row]) -> Iterator[list[Pair]]:
     Raises UserError for an empty name, and for a name that occurs again after another one.
     """
     ended: set[str] = set()
+    # A document whose lines stand in several places would become several, with less context.
     for name, lines in groupby(rows, key=itemgetter(0)):
         document = []
         for _, line, source, target in lines:
@@ -321,6 +325,7 @@ def _matched(
     paths: Sequence[Path], source: dict[str, Segments], target: dict[str, Segments]
 ) -> Iterator[list[Pair]]:
     """Yield the documents of two files, matched by name, in the source's order."""
+    # A set without some documents would have another score than the published one.
     for name in source.keys() ^ target.keys():
         has, lacks = paths if name in source else paths[::-1]
         raise UserError(
@@ -379,6 +384,7 @@ def _text(element: etree._Element) -> str:
     parts = [element.text or ""]
     for child in element:
         content = _text(child)
+        # Without a blank the words around a line break would become one.
         if child.tag in ("br", "lb") or (
             child.tag in _CODES and _BREAK.search(child.get("type", "") or content)
         ):
@@ -429,6 +435,8 @@ def draw_splits(documents: Iterable[list[Pair]], shares: str) -> dict[str, list[
     documents = list(documents)
     _, *held_out = shares.split(",")
     dev, test = (max(1, round(len(documents) * float(share))) for share in held_out)
+    # Whole documents, since sentences of one document are similar. The same ones each time, so that
+    # models can be compared.
     drawn = random.Random(1).sample(range(len(documents)), dev + test)
     split_of = dict.fromkeys(drawn[:dev], "dev") | dict.fromkeys(drawn[dev:], "test")
     parts: dict[str, list[list[Pair]]] = {split: [] for split in SPLITS}

@@ -134,6 +134,7 @@ def write_instances(
                 instance_index.instances.append((instance_index.documents, first, count))
             instance_index.dropped += [(instance_index.documents, position) for position in dropped]
             instance_index.documents += 1
+            # These are dropped in all splits, as there is nothing to translate.
             report.without_source += (without := sides[0].count(0))
             report.dropped_too_long += len(dropped) - without
             for position in reversed(dropped):
@@ -143,6 +144,7 @@ def write_instances(
             report.instances += len(cuts)
             report.source_tokens += sum(pair[0] for pair in lengths)
             report.target_tokens += sum(pair[1] for pair in lengths)
+        # Inside the block, so that an error leaves no files.
         if not report.instances:
             raise fault(source, 1, f"every sentence is longer than {max_sentence_tokens} tokens")
     instance_index.save(output / instance_index_name(split, *langs))

@@ -206,6 +206,8 @@ def description(settings: Settings, splits: Mapping[str, tuple[Path, Path]]) -> 
     Args:
         splits: the raw files of each split.
     """
+    # Lists, as JSON gives them back for the comparison. Paths and processes do not change the
+    # result.
     values = {**asdict(settings), "langs": list(settings.order())}
     del values["workers"]
     values |= {name: bool(values[name]) for name in PATHS}
@@ -250,6 +252,7 @@ def kept(output: Path, wanted: Mapping[str, Any], overwrite: bool) -> dict[str, 
             "another directory, or, if no model of it is needed any more, gtransformer prepare "
             "--overwrite"
         )
+    # The folder is replaced as a whole, so nothing else may be in it.
     own = {path.name, *(name.partition("/")[0] for name in manifest["outputs"])}
     others = sorted(one.name for one in output.iterdir() if one.name not in own)
     if others:

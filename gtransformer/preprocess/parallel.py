@@ -66,6 +66,7 @@ def map_file(
     done = chain.from_iterable(results)
     with atomic_write(target) as stream:
         for line in read_lines(source):
+            # The same lines as of sentences(), so that results stay in their places.
             is_sentence = line and not is_document_mark(line)
             stream.write((next(done) if is_sentence else line) + "\n")
 

@@ -71,6 +71,7 @@ def prepare(
             "that was prepared from some"
         )
     check_given(settings)
+    # Before any work: a corpus that exists is kept or refused at once.
     wanted = manifest.description(settings, splits)
     if found := manifest.kept(output, wanted, overwrite):
         _report(f"{output}: prepared before from the same files with the same settings, kept")
@@ -108,6 +109,7 @@ def build(
         warn(cleaned[split].warnings(split, files))
         _report(f"clean {split}: {cleaned[split].summary()}")
 
+    # With BERT the source is given and the target is learnt, so both may happen.
     take_given(folder, settings)
     if settings.learnt() and settings.tokeniser == MOSES:
         learn_moses(folder, settings)
@@ -188,6 +190,7 @@ def take_given(folder: Path, settings: Settings) -> None:
         )
     elif settings.bert:
         save_wordpieces(settings.bert, folder / WORDPIECE_FILE)
+        # BERT's own vocabulary file also has special tokens, which fairseq adds itself.
         words[settings.source_lang] = WordPieces(folder / WORDPIECE_FILE).words()
     for lang, known in words.items():
         write_dictionary(

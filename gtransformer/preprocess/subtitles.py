@@ -75,6 +75,8 @@ def translate_file(
     with_html = (
         Path(path).suffix.lower() in _WITH_HTML and Path(output).suffix.lower() in _WITH_HTML
     )
+    # Between formats with HTML's tags these pass as they are. pysubs2 knows only some of them and
+    # would drop the others.
     film = load(path, with_html)
     parts = parts_of(film)
     joined = sentences(parts)
@@ -124,6 +126,7 @@ def parts_of(film: pysubs2.SSAFile) -> list[Part]:
         single = [name for name, count in unclosed.items() if count]
         removed = _REMOVED.format("|".join(single)) if single else "(?!)"
         for before, text, after in said:
+            # ASS writes line breaks and hard blanks as \N, \n and \h.
             plain = re.sub(_TAG, "", re.sub(r"\\[Nnh]", " ", text))
             if film.format == "vtt":
                 plain = unescape(plain)
@@ -167,6 +170,7 @@ def to_lines(joined: list[list[Part]], gap: float) -> list[str]:
     lines = [DOCUMENT]
     end = None
     for sentence in joined:
+        # Times are milliseconds.
         if end is not None and sentence[0].cue.start - end > 1000 * gap:
             lines.append(DOCUMENT)
         end = max(end or 0, sentence[-1].cue.end)
@@ -188,6 +192,7 @@ def put_back(
         for part, text in zip(sentence, texts, strict=True):
             lines = wrap(text, LINE, break_long_words=False, break_on_hyphens=False)
             part.text = encode(r"\N".join(lines))
+    # By identity: two cues with equal text and times are equal.
     for _, of_cue in groupby(parts, key=lambda part: id(part.cue)):
         of_cue = list(of_cue)
         of_cue[0].cue.text = r"\N".join(part.before + part.text + part.after for part in of_cue)
@@ -204,6 +209,7 @@ def divide(text: str, lengths: list[int]) -> list[str]:
         words, between = list(text), ""  # Chinese, Japanese, Thai
     parts, begin = [], 0
     for number in range(1, len(lengths) + 1):
+        # Every part gets a word, as long as there are enough: an empty cue would flash.
         end = round(len(words) * sum(lengths[:number]) / sum(lengths))
         end = max(begin, min(max(end, begin + 1), len(words) - (len(lengths) - number)))
         parts.append(between.join(words[begin:end]))

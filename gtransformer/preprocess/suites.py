@@ -100,6 +100,7 @@ def read_items(items: Path, inputs: Path) -> Iterator[tuple[Entry, list[str]]]:
             )
         entry[SCORED] = last
         at = last - (entry.get("ante distance") or 0)
+        # Inputs that were made with less context lack the antecedent.
         known = 0 <= at < last and isinstance(entry.get("ref ante segment"), str)
         if known and _same(sentences[at], entry.get("src ante segment") or ""):
             entry[ANTECEDENT] = at

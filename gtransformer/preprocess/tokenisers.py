@@ -115,6 +115,7 @@ class SentencePieces:
 
         Blanks before pieces that are not the model's count, too.
         """
+        # The blank, since a sentence may consist of the prefix alone.
         pieces = [f"{line} ".removeprefix(self._prefix).split() for line in lines]
         plain = self.processor.decode(pieces) if lines else []
         return [line.replace(SPACE, " ") for line in plain]
@@ -136,9 +137,11 @@ def learn_sentencepiece(lines: Iterable[str], model: Path, size: int, threads: i
             model_writer=stream,
             model_type="bpe",
             vocab_size=size,
+            # A small corpus has fewer pieces than were asked for, which is no error.
             hard_vocab_limit=False,
             byte_fallback=True,
             normalization_rule_name="identity",
+            # Text comes back as it was, also where blanks are doubled.
             remove_extra_whitespaces=False,
             num_threads=threads,
             minloglevel=2,
@@ -280,6 +283,8 @@ class Moses:
 
     def tokenise(self, lines: Sequence[str]) -> list[str]:
         """Tokenise plain lines; tokens are separated by single spaces."""
+        # As tokenizer.perl -a for published models. Our own corpora have neither, so that text
+        # comes back.
         form = {"escape": self.escaped, "aggressive_dash_splits": self.escaped}
         tokenised = [as_tokens(self._tokenizer.tokenize(line, **form), line) for line in lines]
         return [_LIKE_BPE.sub(lambda signs: " ".join(signs[0]), line) for line in tokenised]

@@ -187,6 +187,7 @@ class GTransformer:
             for translated in window:
                 remarks.add(translated.line, translated.at_limit, translated.lost)
                 if translated.line.breaks:
+                    # A border: all lines after it belong to the next document.
                     results.append([])
                 else:
                     results[-1].append(translated.translations)
@@ -221,6 +222,7 @@ class GTransformer:
         longest = self.max_sentence_tokens
         if options.window_tokens is not None:  # a window must have room for a sentence
             longest = max(1, min(longest, options.window_tokens - self.engine.boundary_tokens))
+        # Lazily: a window is translated and given back before the next lines are read.
         text = read_text(lines, self.encode, split, longest, one_document, self.keep)
         for window in self._windows(text, options):
             yield [self._restored(line) for line in self._translate(window, options)]
@@ -255,6 +257,7 @@ class GTransformer:
         if strategy.definition.by_window and (
             strategy.tokens is not None or strategy.context is not None
         ):
+            # The strategy cuts documents by itself, so they come whole.
             return windows(lines, math.inf, many)
         # Search in the model's instances, as fairseq-generate does.
         if self.directory.parts:
@@ -278,6 +281,7 @@ class GTransformer:
             )
         if options.window_tokens is not None or options.context_sentences is not None:
             return options
+        # What training's instances had is what the model knows how to read.
         if options.strategy == SEQUENTIAL and self.directory.max_sents is not None:
             return options.changed(context_sentences=self.directory.max_sents - 1)
         if options.strategy == SLIDING:
@@ -290,6 +294,7 @@ class GTransformer:
         ]
         first_sentences = [window.position(instance[0])[1] for instance in window.instances]
         found = self.engine.translate(tokens, options, first_sentences)
+        # All at once, as a call of the detokeniser costs more than a sentence.
         plain = iter(
             self.target_text.decode(
                 [text for nbest in found for one in nbest for text in one.sentences]
@@ -323,6 +328,7 @@ def join(parts: list[list[Translation]], start: str, between: str = " ") -> list
     if not (parts or start):
         return []
     joined = []
+    # A line without sentences has one translation: what it begins with.
     for rank in range(min(map(len, parts), default=1)):
         own = [part[rank] for part in parts]
         text = start + between.join(translation.text for translation in own)

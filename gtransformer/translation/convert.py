@@ -65,6 +65,7 @@ def convert(
         Path(path), *pair, lambda file: SentencePieces(file).words(), vocabulary
     )
     options = SearchOptions(unkpen=NEVER).given(search)  # Marian itself never writes <unk>
+    # A sign that the vocabulary lacks would be read as <unk>.
     signs = unknown_signs(model.source, source_lang)
     keeps = normalise is None and not {*signs} <= {*unknown_signs(model.target, target_lang)}
     settings = {
@@ -85,6 +86,7 @@ def convert(
             side.dictionary.save(folder / f"dict.{lang}.txt")
         name = TOKENIZER_FILE if model.source.pieces.suffix == ".json" else SENTENCEPIECE_FILE
         shutil.copyfile(model.source.pieces, folder / name)
+        # OPUS-MT's models have a SentencePiece model for each side, NLLB and mBART one for both.
         if model.source.pieces.read_bytes() != model.target.pieces.read_bytes():
             shutil.copyfile(model.target.pieces, folder / TARGET_PIECES)
         kept = {

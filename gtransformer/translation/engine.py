@@ -148,6 +148,7 @@ class Engine:
         if not instances:
             return []
         tokens = [self.instance_tokens(instance) for instance in instances]
+        # Batches come by length, so each result is put in its instance's place.
         results: list[list[Hypothesis] | None] = [None] * len(tokens)
         strategy, generator = options.decoding_strategy(), self._generator(options)
         boundary = self.boundary_tokens
@@ -199,6 +200,7 @@ class Engine:
 
     def _hypothesis(self, hypo: dict, count: int) -> Hypothesis:
         tokens = hypo["tokens"].tolist()
+        # Symbols such as [de] are no words; a hypothesis may end in one.
         skip = self.sides.no_text
         scores = sentence_scores(
             tokens, hypo["positional_scores"].tolist(), self.target.eos(), skip

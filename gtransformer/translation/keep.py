@@ -85,12 +85,14 @@ class Keep:
             spans.append(found[0])
             return placeholder.format(FIRST + len(spans) - 1)
 
+        # Choosing a placeholder asks the model, so only texts with spans do that.
         if not any(self._span.findall(text)):
             return text, []
         placeholder = self._placeholder
         if placeholder is None:
             placeholder = " "
             return " ".join(self._span.sub(numbered, text).split()), spans
+        # Such a number of the text itself would be taken for a placeholder.
         if self._numbers.search(text):
             return text, []
         return self._span.sub(numbered, text, count=LAST - FIRST), spans
@@ -114,6 +116,7 @@ class Keep:
         parts[1::2] = [
             known.get(number, "") for number in numbers
         ]  # "": one that the model made up
+        # At the end rather than nowhere: a reader can put them right.
         lost = [span for number, span in known.items() if number not in numbers]
         return " ".join(["".join(parts), *lost]), bool(lost)
 

@@ -110,6 +110,7 @@ def read_text(
         read: list[InputLine] = []
         for text in chunk:
             text = text.removesuffix("\n")
+            # A line of invisible characters is blank, as in a prepared corpus.
             mark, blank = is_document_mark(text), is_blank(clean_line(text))
             breaks = mark or (blank and not marked)
             number += 1
@@ -118,6 +119,7 @@ def read_text(
                 marked = marked or (mark and not document)
                 sentence = 0
             else:
+                # A document begins with its first sentence; several blank lines are one border.
                 document += not sentence
                 sentence += 1
             line = InputLine(text, number, document, sentence, breaks)
@@ -182,6 +184,7 @@ def cut(tokens: list[str], longest: int | None) -> list[list[str]]:
         return not (tokens[at - 1].endswith(SEPARATOR) or tokens[at].startswith(CONTINUING))
 
     parts, first = [], 0
+    # Parts of similar length: a short rest would be translated without context.
     while (left := len(tokens) - first) > longest:
         count = math.ceil(left / longest)
         equal = first + math.ceil(left / count)
@@ -280,6 +283,7 @@ def windows(
             filling.close()
         costs = [len(sentence) + boundary_tokens for sentence in line.tokens]
         begins = not filling.joins(costs[0]) if costs else not filling.sentences
+        # Only where an instance begins, so that windows do not change what is translated together.
         if begins and window.lines and (tokens >= window_tokens or len(window.lines) >= MOST_LINES):
             yield window
             window, tokens = Window(), 0

@@ -96,6 +96,7 @@ def new_directory(output: Path) -> Iterator[Path]:
     """
     if output.exists() and not (output.is_dir() and not any(output.iterdir())):
         raise UserError(f"{output}: exists already; remove it or give another name")
+    # Beside the output, since a rename across file systems is not atomic.
     work = output.with_name(f"{output.name}.{os.getpid()}.tmp")
     work.mkdir(parents=True)
     try:

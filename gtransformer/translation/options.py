@@ -96,10 +96,13 @@ class SearchOptions:
 
         Another strategy takes none of the former's options, and sampling takes no beam.
         """
+        # These three belong together: a new one makes the others' old values senseless.
         if values.keys() & {"strategy", "window_tokens", "context_sentences"}:
             values = {"window_tokens": None, "context_sentences": None, **values}
+        # All strategies but full need the sentence rule, which a model may have off.
         if values.get("strategy", FULL) != FULL:
             values = {"sentence_rule": AUTO, **values}
+        # Sampling draws one translation, whatever beam the model directory names.
         if values.get("sampling_topk", self.sampling_topk) is not None:
             values = {"beam": 1, "nbest": 1, **values}
         return replace(self, **values)

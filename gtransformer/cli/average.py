@@ -41,8 +41,6 @@ def main(argv: list[str] | None = None) -> None:
     if args.last:
         paths = last_checkpoints(paths[0], args.last)
     check_output(args.output, paths)
+    print(f"the mean of {len(paths)} checkpoints: {', '.join(path.name for path in paths)}")
     average(paths, args.output)
-    print(
-        f"{args.output}: the mean of {len(paths)} checkpoints, "
-        f"{', '.join(path.name for path in paths)}"
-    )
+    print(f"written: {args.output}")

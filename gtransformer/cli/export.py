@@ -43,6 +43,7 @@ def main(argv: list[str] | None = None) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
     origin = provenance("export", argv)
     checkpoint = args.checkpoint or model_in(args.source / "checkpoints")
+    print(f"reading {checkpoint}", flush=True)
     # Each overrides the one before: what suits the model, the run's recipe, the command line.
     search = usual_search(checkpoint).given(search_of(read_record(args.source / SEARCH)))
     search = search.given(vars(args))

@@ -56,6 +56,7 @@ def main(argv: list[str] | None = None) -> None:
 
     pair = args.source_lang, args.target_lang
     origin = provenance("model convert", argv)
+    print(f"reading {args.source}", flush=True)
     normalise = {"yes": True, "no": False}.get(args.normalise_punctuation)
     manifest = convert(args.source, args.output, *pair, vars(args), origin, args.vocab, normalise)
     print(

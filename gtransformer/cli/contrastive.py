@@ -69,14 +69,14 @@ def main(argv: list[str] | None = None) -> None:
     progress = partial(tqdm, desc="contrastive items", unit=" batches")
     capacity = capacity_of(task.options.scheme, args.prepared)
     outcomes = score_items(scorer, suite.items, *encoders, progress, capacity)
-    context = sum(one.detail["context"] for one in outcomes) / len(outcomes)
+    context = sum(outcome.detail["context"] for outcome in outcomes) / len(outcomes)
     result = {
         "checkpoint": str(args.path),
         "suite": suite.name,
         "files": [str(path) for path in args.items],
         "mean_context_sentences": context,
         **suite_report(outcomes),
-        "items": [one.to_json() for one in outcomes],
+        "items": [outcome.to_json() for outcome in outcomes],
     }
     write_json(args.output, result | provenance("contrastive", argv))
     print(accuracy_table({suite.name: result}, {}))

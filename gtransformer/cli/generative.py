@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> None:
         name: {
             "hypotheses": str(path),
             **suite_report(judged[name]),
-            "items": [one.to_json() for one in judged[name]],
+            "items": [outcome.to_json() for outcome in judged[name]],
         }
         for name, path in named.items()
     }

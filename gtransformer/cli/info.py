@@ -32,8 +32,8 @@ def main(argv: list[str] | None = None) -> None:
     if args.user_dir:
         print(PACKAGE)
         return
-    found = {"gtransformer": gtransformer.__version__} | versions()
-    found |= {"device": device_name(), "commit": current_commit() or "none"}
-    found |= {"user-dir": PACKAGE, "configs": config_directory()}
-    width = max(map(len, found))
-    print("\n".join(f"{name:{width}}  {value}" for name, value in found.items()))
+    facts = {"gtransformer": gtransformer.__version__} | versions()
+    facts |= {"device": device_name(), "commit": current_commit() or "none"}
+    facts |= {"user-dir": PACKAGE, "configs": config_directory()}
+    width = max(map(len, facts))
+    print("\n".join(f"{name:{width}}  {value}" for name, value in facts.items()))

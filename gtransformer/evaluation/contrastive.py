@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 
 from gtransformer.data.instances import STORED, InstanceScheme
@@ -106,21 +106,20 @@ def score_items(
     sources = _encoded(encode_source, (item.source for item in items))
     targets = _encoded(encode_target, (text for item in items for text in item.candidates))
     capacity = capacity or Capacity()
-    requests, contexts = [], []  # by item: requests by candidate
+    by_item, contexts = [], []
     for item in items:
         source = [sources[sentence] for sentence in item.source]
         candidates = [[targets[sentence] for sentence in text] for text in item.candidates]
-        own, context = _requests(item, source, candidates, scorer, capacity)
-        requests.append(own)
+        by_candidate, context = _requests(item, source, candidates, scorer, capacity)
+        by_item.append(by_candidate)
         contexts.append(context)
-    scores = iter(
-        scorer.score([one for own in requests for parts in own for one in parts], progress)
-    )
+    requests = chain.from_iterable(chain.from_iterable(by_item))
+    scores = iter(scorer.score(list(requests), progress))
     outcomes = []
-    for item, own, context in zip(items, requests, contexts, strict=True):
+    for item, by_candidate, context in zip(items, by_item, contexts, strict=True):
         # Several requests of a candidate: its sentences were scored one by one.
-        each = [sum(sum(next(scores)) for _ in parts) for parts in own]
-        written = [[one.target for one in parts] for parts in own]
+        each = [sum(sum(next(scores)) for _ in parts) for parts in by_candidate]
+        written = [[request.target for request in parts] for parts in by_candidate]
         # Batching changes the last digits of a score. Texts of the same tokens must be equal, or
         # rounding would decide.
         right = written[item.correct]

@@ -36,13 +36,13 @@ def find_instance_index(prepared: Path, split: str) -> Path:
     if there is none.
     """
     folder = prepared / "bin"
-    found = sorted(folder.glob(f"{split}.*-*.instances.json"))
-    if len(found) != 1:
+    paths = sorted(folder.glob(f"{split}.*-*.instances.json"))
+    if len(paths) != 1:
         splits = ", ".join(sorted(path.name for path in folder.glob("*.instances.json")))
         raise UserError(
             f"{prepared}: not a prepared corpus with one split {split!r}; it has: {splits}"
         )
-    return found[0]
+    return paths[0]
 
 
 def read_side(prepared: Path, instance_index: InstanceIndex, lang: str) -> Documents:

@@ -233,10 +233,10 @@ def score_translations(
                 f"{hypotheses}: plain text can be scored against the raw reference only"
             )
         raw = prepared / RAW / f"{split}.{langs[1]}"
-        found = score_text(
+        evaluation = score_text(
             raw, hypotheses, tokenizer, metrics, alignment, langs[1], instance_index.dropped
         )
-        return replace(found, split=split, source_lang=langs[0], target_lang=langs[1])
+        return replace(evaluation, split=split, source_lang=langs[0], target_lang=langs[1])
     translations = read_generated(hypotheses, instance_index, prepared)
     if not all(translation.whole for translation in translations):
         alignment = ORDER  # of instances that overlap

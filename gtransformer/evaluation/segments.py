@@ -87,10 +87,10 @@ def cut_points(
             path = with_insertions(path)
         begins[number] = path % least
         path = path - begins[number] + strange + positions
-    found = [count]
+    cuts = [count]
     for row in begins[::-1]:
-        found.append(int(row[found[-1]]))
-    return found[::-1]
+        cuts.append(int(row[cuts[-1]]))
+    return cuts[::-1]
 
 
 def realign(
@@ -105,7 +105,7 @@ def realign(
     # Cutting needs words only to measure edits, so no tokeniser of sacrebleu is asked.
     word = re.compile(rf"[{SIGNS}]|[^\W{SIGNS}]+|[^\w\s]" if tokenizer in UNSPACED else r"\S+")
     text = " ".join(sentences)
-    spans = [found.span() for found in word.finditer(text)]
+    spans = [match.span() for match in word.finditer(text)]
     own = list(accumulate(len(word.findall(sentence)) for sentence in sentences))
     cuts = cut_points(
         word.findall(text), [word.findall(reference) for reference in references], own
@@ -189,12 +189,12 @@ class Segments:
         """Return the scores of these metrics, in table order; over instances only if there are
         any.
         """
-        found = {}
+        scores = {}
         for key, column in COLUMNS.items():
             if column.metric in metrics and getattr(self, column.level) is not None:
                 score = self.statistics(column.metric, column.level).whole()
-                found[key] = replace(score, signature=self.signed(score.signature, column.level))
-        return found
+                scores[key] = replace(score, signature=self.signed(score.signature, column.level))
+        return scores
 
 
 def sentence_segments(documents: Sequence[Sequence[str]]) -> list[str]:
@@ -227,10 +227,10 @@ def segments_of_text(
     pairs = enumerate(zip(hypothesis, reference, strict=True))
     documents = [TranslatedInstance(number, 0, len(like), own) for number, (own, like) in pairs]
     instance_index = InstanceIndex("", "", "", len(reference), dropped=list(left_out))
-    found = segments_of_translations(
+    segments = segments_of_translations(
         documents, instance_index, reference, hypothesis, tokenizer, alignment
     )
-    return replace(found, instances=None)
+    return replace(segments, instances=None)
 
 
 def segments_of_translations(
@@ -254,50 +254,54 @@ def segments_of_translations(
     """
     reference, finished = _in_one_form(reference), _in_one_form(finished)
     overlapping = not all(translation.whole for translation in translations)
-    taken = [one.taken(one.aligned(text)) for one, text in zip(translations, finished, strict=True)]
+    current = [
+        translation.taken(translation.aligned(text))
+        for translation, text in zip(translations, finished, strict=True)
+    ]
     # The aligned sentences in their documents; None for a sentence that is in no instance.
-    placed = join(taken_from(translations, instance_index), taken)
-    produced: Documents = [[] for _ in reference]
+    placed = join(taken_from(translations, instance_index), current)
+    generated: Documents = [[] for _ in reference]
     # Surplus sentences belong to the document, too; d-BLEU counts them.
-    texts = zip(translations, taken if overlapping else finished, strict=True)
+    texts = zip(translations, current if overlapping else finished, strict=True)
     for translation, text in sorted(texts, key=lambda pair: pair[0].span):
-        produced[translation.document] += text
+        generated[translation.document] += text
     realigned: tuple[str, ...] = ()
     if alignment == MWER:
         realigned = (SENTENCES,)
         # Documents with the right number of sentences keep their own.
-        for number in {one.document for one in translations if one.misaligned}:
-            _cut_again(placed[number], produced[number], reference[number], tokenizer)
-    hidden = [
-        (number, at) for number, at in instance_index.dropped if placed[number][at] is not None
+        for document in {one.document for one in translations if one.misaligned}:
+            _cut_again(placed[document], generated[document], reference[document], tokenizer)
+    left_out = [
+        (document, at)
+        for document, at in instance_index.dropped
+        if placed[document][at] is not None
     ]
-    for number, at in hidden:
-        placed[number][at] = None
+    for document, at in left_out:
+        placed[document][at] = None
     scored = [
         [at for at, sentence in enumerate(document) if sentence is not None] for document in placed
     ]
-    translated = [[placed[number][at] for at in own] for number, own in enumerate(scored)]
-    wanted = [[reference[number][at] for at in own] for number, own in enumerate(scored)]
-    # d-BLEU has to leave out the same sentences, so it reads them as they were aligned.
-    if hidden:
-        produced = translated
+    sides = [
+        [[document[at] for at in places] for document, places in zip(side, scored, strict=True)]
+        for side in (placed, reference)
+    ]
+    whole = [generated, sides[1]]
+    if left_out:
+        # d-BLEU has to leave out the same sentences, so it reads them as they were aligned.
+        whole = sides
         realigned = realigned and (SENTENCES, DOCUMENTS)
+    # A document all of whose sentences were dropped would be an empty segment.
+    filled = [number for number, places in enumerate(scored) if places]
     instances = None
     if not overlapping:
-        spans = [
-            reference[number][at : at + count]
-            for number, at, count in (one.span for one in translations)
-        ]
-        instances = Pairs(document_segments(finished), document_segments(spans))
-    # A document all of whose sentences were dropped would be an empty segment.
-    filled = [number for number, own in enumerate(scored) if own]
+        spans = (translation.span for translation in translations)
+        parts = [reference[document][at : at + count] for document, at, count in spans]
+        instances = Pairs(document_segments(finished), document_segments(parts))
     return Segments(
-        sentences=Pairs(sentence_segments(translated), sentence_segments(wanted)),
-        documents=Pairs(
-            *(document_segments([side[number] for number in filled]) for side in (produced, wanted))
-        ),
+        sentences=Pairs(*map(sentence_segments, sides)),
+        documents=Pairs(*(document_segments([side[n] for n in filled]) for side in whole)),
         instances=instances,
-        positions=[(number, at + 1) for number, own in enumerate(scored) for at in own],
+        positions=[(number, at + 1) for number, places in enumerate(scored) for at in places],
         text=[[sentence or "" for sentence in document] for document in placed],
         tokenizer=tokenizer,
         realigned=realigned,

@@ -57,36 +57,35 @@ def compare(
     Raises UserError for unequal numbers of translations and for systems with different references.
     """
     column = COLUMNS[key]
-    runs = {
-        name: [one] if isinstance(one, Segments) else list(one) for name, one in systems.items()
+    seeds = {
+        name: [segments] if isinstance(segments, Segments) else list(segments)
+        for name, segments in systems.items()
     }
-    baseline, *others = runs
-    like = runs[baseline][0]
-    first = like.statistics(column.metric, column.level)
+    baseline, *others = seeds
+    first = seeds[baseline][0]
+    references = getattr(first, column.level).references
+    statistics = first.statistics(column.metric, column.level)
     rows = {}
-    for name, several in runs.items():
-        if len(several) != len(runs[baseline]):
+    for name, translations in seeds.items():
+        if len(translations) != len(seeds[baseline]):
             raise UserError(f"system {name}: give equally many translations (seeds) of all systems")
-        if any(
-            getattr(one, column.level).references != getattr(like, column.level).references
-            for one in several
-        ):
-            raise UserError(
-                f"system {name} was not scored against the same {column.level} as {baseline}"
-            )
-        # Summing over seeds leaves documents as the only units: the interval is about other
-        # documents.
-        rows[name] = sum(
-            np.array(one.statistics(column.metric, column.level).rows, dtype=float)
-            for one in several
-        )
+        rows[name] = 0.0
+        for segments in translations:
+            if getattr(segments, column.level).references != references:
+                raise UserError(
+                    f"system {name} was not scored against the same {column.level} as {baseline}"
+                )
+            # Summing over seeds leaves documents as the only units: the interval is about other
+            # documents.
+            counts = segments.statistics(column.metric, column.level).rows
+            rows[name] = rows[name] + np.array(counts, dtype=float)
         if column.level == SENTENCES:
-            rows[name] = by_document(rows[name], [document for document, _ in like.positions])
+            rows[name] = by_document(rows[name], [document for document, _ in first.positions])
 
     def score(sums: np.ndarray) -> np.ndarray:
-        return np.array([first.of_sums(total) for total in sums.tolist()])
+        return np.array([statistics.of_sums(total) for total in sums.tolist()])
 
-    signature = like.signed(first.signature, column.level)
+    signature = first.signed(statistics.signature, column.level)
     return {name: paired_test(rows[baseline], rows[name], score, signature) for name in others}
 
 
@@ -126,16 +125,16 @@ def paired_test(
         # Exchanging a document takes its gain from one system's counts and adds it to the other's.
         # So all exchanges are one matrix product, and no text is scored again.
         moved = np.atleast_2d(exchanged) @ gain
-        found = score(system.sum(axis=0) - moved) - score(baseline.sum(axis=0) + moved)
+        gains = score(system.sum(axis=0) - moved) - score(baseline.sum(axis=0) + moved)
         # Rounding errors must not make the real difference smaller than its own mirror image.
-        return np.round(found, 9).reshape(exchanged.shape[:-1])
+        return np.round(gains, 9).reshape(exchanged.shape[:-1])
 
     real = float(difference(np.zeros(count)))
     if count < MIN_UNITS:
         return Difference(count, real, None, None, f"too few documents|{signature}")
     exact = count <= MAX_EXACT_UNITS
     # scipy permutes pairs; given the pairs (0, 1) it passes which documents are exchanged.
-    found = stats.permutation_test(
+    test = stats.permutation_test(
         (np.zeros(count), np.ones(count)),
         difference,
         permutation_type="samples",
@@ -147,7 +146,7 @@ def paired_test(
     half = float(stats.t.ppf(0.975, count - 1) * jackknife_error(baseline, system, score))
     how = "exact permutation" if exact else f"{samples} samples, seed:{SEED}, permutation"
     signature = f"two-sided, {how} of {count} documents|{signature}"
-    return Difference(count, real, (real - half, real + half), float(found.pvalue), signature)
+    return Difference(count, real, (real - half, real + half), float(test.pvalue), signature)
 
 
 def jackknife_error(baseline: np.ndarray, system: np.ndarray, score: Score) -> float:

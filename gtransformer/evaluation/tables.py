@@ -197,11 +197,11 @@ def page(first: Evaluation, second: Evaluation) -> str:
     counts = [side.statistics("chrf", SENTENCES) for side in sides]
     documents = []
     for number, group in groupby(enumerate(sides[0].positions), lambda item: item[1][0]):
-        own = [index for index, _ in group]
-        scores = [one.score(own) for one in counts]
+        segments = [index for index, _ in group]
+        scores = [statistics.score(segments) for statistics in counts]
         rows = [
             (sides[0].sentences.references[i], *(side.sentences.hypotheses[i] for side in sides))
-            for i in own
+            for i in segments
         ]
         difference = scores[1] - scores[0]
         documents.append(

@@ -76,7 +76,7 @@ def clean_documents(
         every_line: keep pairs with a blank side; that side becomes empty.
     """
     for document in documents:
-        kept = []
+        pairs = []
         for pair in document:
             source, target = (
                 # TED's mark for a missing translation is no text; a model would learn to write it.
@@ -91,14 +91,14 @@ def clean_documents(
             # Dev and test keep their lines, because translations are compared with them line by
             # line.
             if every_line or (source and target):
-                kept.append((source, target))
+                pairs.append((source, target))
         report.documents_read += 1
         report.sentences_read += len(document)
-        report.dropped += len(document) - len(kept)
-        report.sentences += len(kept)
-        if kept:
+        report.dropped += len(document) - len(pairs)
+        report.sentences += len(pairs)
+        if pairs:
             report.documents += 1
-            yield kept
+            yield pairs
         else:
             report.dropped_documents += 1
 

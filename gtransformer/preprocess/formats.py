@@ -217,9 +217,9 @@ def _table_rows(path: Path, options: Options) -> Iterator[Row]:
 
 def _column(path: Path, columns: Sequence[str], names: Sequence[str], lang: str = "") -> str:
     """Return the column with one of these names, else that of the language."""
-    found = [name for name in columns if name.strip().lower() in names]
-    found = found or [name for name in columns if name and _same_language(name, lang)]
-    if len(found) != 1:
+    matching = [name for name in columns if name.strip().lower() in names]
+    matching = matching or [name for name in columns if name and _same_language(name, lang)]
+    if len(matching) != 1:
         what = (
             f"one column {names[0]} is needed; the columns are {', '.join(columns)} (see --columns)"
         )
@@ -230,7 +230,7 @@ def _column(path: Path, columns: Sequence[str], names: Sequence[str], lang: str 
             )
             what += "and give both to --input: --format plain"
         raise fault(path, 1, what)
-    return found[0]
+    return matching[0]
 
 
 def _read_sgm(path: Path, lang: str, reference: str) -> dict[str, Segments]:
@@ -248,16 +248,16 @@ def _read_sgm(path: Path, lang: str, reference: str) -> dict[str, Segments]:
                 f"{path}: its language is {stated}, not {lang}; the source file comes first"
             )
     documents: dict[str, Segments] = {}
-    found = _DOC.findall(text)
-    if len(found) != len(re.findall(r"<doc\b", text, re.IGNORECASE)):
+    elements = _DOC.findall(text)
+    if len(elements) != len(re.findall(r"<doc\b", text, re.IGNORECASE)):
         raise UserError(f"{path}: a <doc> is not closed")
-    for head, body in found:
+    for head, body in elements:
         attributes = _attributes(head)
         name = attributes.get("docid") or attributes.get("id") or f"number {len(documents) + 1}"
         if reference and attributes.get("sysid") != reference:
             continue
         segments = [
-            (_attributes(given).get("id", ""), _plain(seg)) for given, seg in _SEG.findall(body)
+            (_attributes(start).get("id", ""), _plain(seg)) for start, seg in _SEG.findall(body)
         ]
         if len(segments) != len(re.findall(r"<seg\b", body, re.IGNORECASE)):
             raise UserError(f"{path}: document {name}: a <seg> is not closed")
@@ -357,10 +357,10 @@ def _pair(path: Path, where: str, source: str, target: str) -> Pair:
 
 
 def _same_language(lang: str, wanted: str) -> bool:
-    """Return whether a language is the wanted one: ``en-US`` is ``en``, but not ``en-GB``; "" is
+    """Return whether a language is the wanted name: ``en-US`` is ``en``, but not ``en-GB``; "" is
     any.
     """
-    lang, wanted = (one.lower().replace("_", "-") for one in (lang, wanted))
+    lang, wanted = (name.lower().replace("_", "-") for name in (lang, wanted))
     return not lang or wanted == (lang if "-" in wanted else lang.partition("-")[0])
 
 

@@ -75,8 +75,8 @@ def split_instance(line: str) -> list[str]:
     """Return the sentences of an instance line. Raise UserError unless the line consists of ``<s>
     ... </s>``.
     """
-    found = re.findall(rf"{BEGIN} (.*?)(?<!\S){END}(?!\S)", line)
-    sentences = [sentence.strip() for sentence in found]
+    matches = re.findall(rf"{BEGIN} (.*?)(?<!\S){END}(?!\S)", line)
+    sentences = [sentence.strip() for sentence in matches]
     if instance_line(sentences) != line.strip() or line.split().count(BEGIN) != len(sentences):
         raise UserError(f"not an instance, sentences in {BEGIN} and {END}: {line[:60]!r}")
     return sentences

@@ -128,15 +128,15 @@ def with_vocabulary(settings: Settings) -> Settings:
     """
     if not settings.vocabulary:
         return settings
-    lender = read_settings(settings.vocabulary)
-    pair = lender["source_lang"], lender["target_lang"]
+    model = read_settings(settings.vocabulary)
+    pair = model["source_lang"], model["target_lang"]
     if pair != settings.pair():
         raise UserError(
             f"{settings.vocabulary}: of {'-'.join(pair)}; give these languages with -s and -t"
         )
     names = ("normalise_punctuation", "kept_punctuation", "source_prefix", "target_prefix")
     return replace(
-        settings, langs=tuple(lender["langs"]), **{name: lender.get(name) for name in names}
+        settings, langs=tuple(model["langs"]), **{name: model.get(name) for name in names}
     )
 
 
@@ -254,7 +254,7 @@ def kept(output: Path, wanted: Mapping[str, Any], overwrite: bool) -> dict[str, 
         )
     # The folder is replaced as a whole, so nothing else may be in it.
     own = {path.name, *(name.partition("/")[0] for name in manifest["outputs"])}
-    others = sorted(one.name for one in output.iterdir() if one.name not in own)
+    others = sorted(entry.name for entry in output.iterdir() if entry.name not in own)
     if others:
         raise UserError(
             f"{output}: also holds {', '.join(others)}, which --overwrite would remove; move it "

@@ -119,13 +119,13 @@ def parts_of(film: pysubs2.SSAFile) -> list[Part]:
     parts = []
     # Files of ASS often list signs before or after all that is spoken.
     for cue in sorted(cue for cue in film if cue.is_text):
-        said = [_ENDS.match(part).groups() for part in re.split(_NEXT_SPEAKER, cue.text)]
+        speakers = [_ENDS.match(part).groups() for part in re.split(_NEXT_SPEAKER, cue.text)]
         unclosed = Counter()
-        for begin, name, off in re.findall(_SWITCH, "".join(text for _, text, _ in said)):
+        for begin, name, off in re.findall(_SWITCH, "".join(text for _, text, _ in speakers)):
             unclosed[name] += -1 if off or begin == "</" else 1
         single = [name for name, count in unclosed.items() if count]
         removed = _REMOVED.format("|".join(single)) if single else "(?!)"
-        for before, text, after in said:
+        for before, text, after in speakers:
             # ASS writes line breaks and hard blanks as \N, \n and \h.
             plain = re.sub(_TAG, "", re.sub(r"\\[Nnh]", " ", text))
             if film.format == "vtt":

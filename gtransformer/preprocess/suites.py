@@ -231,7 +231,7 @@ def read_suite(
         return Suite(
             "Voita et al. 2019",
             ("en", "ru"),
-            [one for path in paths for one in _voita_items(path)],
+            [item for path in paths for item in _voita_items(path)],
             True,
         )
     raise UserError(

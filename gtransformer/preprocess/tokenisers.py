@@ -54,10 +54,10 @@ class TokenizerFile:
         """Return the pieces of a line; what has none stays as it is, as with SentencePiece."""
         # A [SEP] or <mask> in text is no symbol; pickling loses this setting.
         self._tokenizer.encode_special_tokens = True
-        found = self._tokenizer.encode(line, add_special_tokens=False)
+        encoding = self._tokenizer.encode(line, add_special_tokens=False)
         return [
             line[slice(*span)].replace(" ", SPACE) if piece == UNKNOWN else piece
-            for piece, span in zip(found.tokens, found.offsets, strict=True)
+            for piece, span in zip(encoding.tokens, encoding.offsets, strict=True)
         ]
 
     def decode(self, sentences: Sequence[Sequence[str]]) -> list[str]:

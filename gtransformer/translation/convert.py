@@ -89,13 +89,13 @@ def convert(
         # OPUS-MT's models have a SentencePiece model for each side, NLLB and mBART one for both.
         if model.source.pieces.read_bytes() != model.target.pieces.read_bytes():
             shutil.copyfile(model.target.pieces, folder / TARGET_PIECES)
-        kept = {
+        facts = {
             "converted_from": model.kind,
             "checkpoint": model.file,
             "dropout": model.structure["dropout"],
             "unknown_signs": signs,
         }
-        return write_model(folder, built, settings, options, kept | origin)
+        return write_model(folder, built, settings, options, facts | origin)
 
 
 def unknown_signs(side: ModelVocabulary, lang: str) -> str:

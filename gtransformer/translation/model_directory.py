@@ -61,14 +61,14 @@ def model_settings(prepared: Path, checkpoint: Path, task: Mapping[str, Any]) ->
             f"{checkpoint}: translates {'-'.join(direction)}, but {prepared} holds "
             f"{'-'.join(pair)}; name the corpus that it was trained on with --prepared"
         )
-    found = {name: settings.get(name) for name in OF_THE_CORPUS}
-    found["sentence_rule"] = str(task.get("sentence_rule") or AUTO)
+    chosen = {name: settings.get(name) for name in OF_THE_CORPUS}
+    chosen["sentence_rule"] = str(task.get("sentence_rule") or AUTO)
     scheme = InstanceScheme.stored_in(task)
     if scheme.kind != STORED:
-        found |= {"max_instance_tokens": scheme.tokens, "max_sents": scheme.max_sentences}
+        chosen |= {"max_instance_tokens": scheme.tokens, "max_sents": scheme.max_sentences}
     if scheme.kind == "parts":
-        found["parts"] = True
-    return found
+        chosen["parts"] = True
+    return chosen
 
 
 def check_search(settings: Mapping[str, Any], options: SearchOptions) -> None:

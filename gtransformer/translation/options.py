@@ -124,12 +124,12 @@ def search_of(options: Mapping[str, Any]) -> dict[str, Any]:
     Values may be texts, as on a command line.
     """
     types = {"int": int, "float": float, "str": str}
-    found = {}
+    chosen = {}
     for field in fields(SearchOptions):
         value = options.get(field.name.replace("_", "-"))
         if value is not None and field.name not in NOT_OF_RECIPES:
-            found[field.name] = types[field.type.removesuffix(" | None")](value)
-    return found
+            chosen[field.name] = types[field.type.removesuffix(" | None")](value)
+    return chosen
 
 
 def add_search_options(

@@ -31,14 +31,11 @@ def config_directory() -> Path:
     return root / "configs" if root else INSTALLED
 
 
-def project_root() -> Path:
-    """Return the checkout, or the working directory if the package is installed without one."""
-    return checkout() or Path.cwd()
-
-
 def data_directory() -> Path:
-    """Return $DATA, the directory of the benchmark corpora, or ``data/`` of the project's root."""
-    return Path(os.environ.get("DATA") or project_root() / "data")
+    """Return the directory of the benchmark corpora: $DATA, or ``data/`` of the checkout or, if the
+    package is installed without one, of the working directory.
+    """
+    return Path(os.environ.get("DATA") or (checkout() or Path.cwd()) / "data")
 
 
 def corpus_directory(corpus: str) -> Path:

@@ -357,7 +357,7 @@ def _pair(path: Path, where: str, source: str, target: str) -> Pair:
 
 
 def _same_language(lang: str, wanted: str) -> bool:
-    """Return whether a language is the wanted name: ``en-US`` is ``en``, but not ``en-GB``; "" is
+    """Return whether a language is the wanted one: ``en-US`` is ``en``, but not ``en-GB``; "" is
     any.
     """
     lang, wanted = (name.lower().replace("_", "-") for name in (lang, wanted))

@@ -9,7 +9,7 @@ import pytest
 from gtransformer import installation
 from gtransformer.cli import run
 from gtransformer.errors import UserError
-from gtransformer.installation import checkout, config_directory, project_root
+from gtransformer.installation import checkout, config_directory, data_directory
 from gtransformer.run.recipe import load_recipe, recipe_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +28,7 @@ def installed(tmp_path, monkeypatch) -> Path:
 
 
 def test_a_checkout_is_where_recipes_and_runs_are():
-    assert checkout() == project_root() == ROOT and config_directory() == ROOT / "configs"
+    assert checkout() == ROOT and config_directory() == ROOT / "configs"
 
 
 def test_an_installed_package_has_its_own_recipes_and_runs_where_one_stands(installed, monkeypatch):
@@ -36,7 +36,8 @@ def test_an_installed_package_has_its_own_recipes_and_runs_where_one_stands(inst
     (installed.parents[1] / "configs").mkdir()
     (installed.parents[1] / "configs" / "base.yaml").write_text("of another package")
     assert checkout() is None and config_directory() == installed
-    assert project_root() == Path.cwd() == installed.parents[1] / "elsewhere"
+    monkeypatch.delenv("DATA", raising=False)
+    assert data_directory() == installed.parents[1] / "elsewhere" / "data"
     assert recipe_names() == ["mine"] and load_recipe("mine").description == "the only one"
     with pytest.raises(UserError):
         load_recipe("base")

@@ -99,6 +99,7 @@ def explain(error: BaseException | None) -> str | None:
             found := BY_A_PROCESS.findall(str(error))
         ):
             return found[-1]
+        # Without the name of a file it is no mistake of the user's; but fairseq says so of a model.
         if isinstance(error, OSError) and (
             error.filename is not None or str(error).startswith("Model file not found")
         ):

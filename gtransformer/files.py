@@ -99,6 +99,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        # Appended to a device: w would empty the file that standard output may be sent to.
         stream = open(temporary, mode if replaceable else mode.replace("w", "a"), **text)
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None

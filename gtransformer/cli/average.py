@@ -35,6 +35,7 @@ def main(argv: list[str] | None = None) -> None:
     """Find the checkpoints, write their mean, print their names."""
     args = build_parser().parse_args(argv)
 
+    # Imported here, so that --help need not wait for PyTorch and fairseq.
     from gtransformer.plugin.checkpoints import average, last_checkpoints
 
     paths = args.checkpoints

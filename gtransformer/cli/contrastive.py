@@ -44,6 +44,7 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     check_output(args.output, args.items)
 
+    # Imported here, so that --help need not wait for PyTorch and fairseq.
     from tqdm import tqdm
 
     from gtransformer.evaluation.accuracy import suite_report
@@ -55,6 +56,7 @@ def main(argv: list[str] | None = None) -> None:
     suite = read_suite(args.items, args.context, args.documents)
     settings = read_settings(args.prepared)
     pair = settings["source_lang"], settings["target_lang"]
+    # Suites of ctxpro have no languages here, as they have no wrong translations to score.
     if tuple(map(two_letters, pair)) != suite.langs:
         known = "-".join(suite.langs) or "no language, but belongs to gtransformer generative"
         raise UserError(

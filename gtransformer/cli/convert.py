@@ -64,7 +64,7 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     args.langs = args.source_lang, args.target_lang
     if args.source_lang == args.target_lang:
-        raise UserError(f"both languages are {args.source_lang}; give two with -s and -t")
+        raise UserError(f"-s and -t {args.source_lang}: both sides would be one file; give two")
     # With --context-translations the source of the split is there already.
     again = args.overwrite or args.context_translations
     for split in SPLITS if args.divide else [args.split]:

@@ -36,6 +36,8 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
 
     from gtransformer.plugin.checkpoints import model_in
+
+    # Imported here, so that --help need not wait for PyTorch and fairseq.
     from gtransformer.plugin.export import export, usual_search
     from gtransformer.run.stage import SEARCH
 

@@ -46,6 +46,7 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     named = name_systems(args.hypotheses)
     check_output(args.output, [args.items, *named.values()])
+    # Context has no part in the verdicts, so none is looked up.
     items = read_suite([args.items], context=0).items
     odd = [item for item in items if not expects_word(item.expected)]
     if len(odd) == len(items):

@@ -51,6 +51,7 @@ def main(argv: list[str] | None = None) -> None:
     """Read the model, write the directory, print its contents."""
     args = build_parser().parse_args(argv)
 
+    # Imported here, so that --help need not wait for PyTorch.
     from gtransformer.installation import provenance
     from gtransformer.translation.convert import convert
 

@@ -51,13 +51,12 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     """Return the options, with ``recipe``, ``corpus`` and ``stage``."""
     parser = build_parser()
     args = parser.parse_intermixed_args(argv)
+    # Recipe, corpus and stage in any order. A corpus with the name of a stage is written ./train.
     stages = [word for word in args.words if word in STAGES] or ["all"]
     names = [word for word in args.words if word not in STAGES]
     if len(names) != 2 or len(stages) != 1:
-        parser.error(
-            f"give a recipe, a corpus and one stage of {', '.join(STAGES)}, not "
-            f"{' '.join(args.words)}"
-        )
+        words = " ".join(args.words)
+        parser.error(f"give a recipe, a corpus and one stage of {', '.join(STAGES)}, not {words}")
     (args.recipe, args.corpus), (args.stage,) = names, stages
     return args
 
@@ -66,9 +65,9 @@ def changes_of(args: argparse.Namespace) -> list[str]:
     """Return the changes of the recipe by --sentence-model, --langs and --set, in this order."""
     changes = []
     if args.sentence_model:
-        args.recipe = {"from_sentence_model": "from_own_sentence_model"}.get(
-            args.recipe, args.recipe
-        )
+        # The one starts from a model that another recipe trains, the other from the user's.
+        if args.recipe == "from_sentence_model":
+            args.recipe = "from_own_sentence_model"
         if "sentence-model" not in load_recipe(args.recipe).train:
             raise UserError(
                 f"--sentence-model: recipe '{args.recipe}' starts from none; give "
@@ -88,6 +87,7 @@ def main(argv: list[str] | None = None) -> None:
     """Run a stage, or ``all``; the first failure ends the run."""
     args = parse(argv)
 
+    # Imported here, so that --help need not wait for PyTorch.
     import torch
 
     from gtransformer.run.run import make_run

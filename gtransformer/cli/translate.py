@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
@@ -45,8 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     spans = "also keep what matches, besides URLs, e-mail addresses, paths and `code`; may be "
     spans += "repeated; '': keep only the given ones"
     add("--keep", action="append", default=[], metavar="REGEX", help=spans)
-    running = "lines are running text: split them into sentences"
-    add("--split-sentences", action="store_true", help=running)
+    add("--split-sentences", action="store_true", help="lines hold several sentences: split them")
     add_search_options(parser)
     add("--cpu", action="store_true", help="do not use a GPU")
     products = "precision of matrix products: float16 for GPUs, int8 for CPUs, bfloat16 for both "
@@ -61,7 +60,6 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Read a text or subtitles, translate, write."""
     args = build_parser().parse_args(argv)
-    # Before the model is loaded, as translating may take long.
     if args.output != "-":
         check_output(args.output, [args.input])
     if args.nbest is not None and args.format != "json":
@@ -78,18 +76,15 @@ def main(argv: list[str] | None = None) -> None:
     # All of them, so that progress has a total. A text is small beside a model.
     lines = list(input_lines(args.input))
     with output_stream(args.output) as stream:
-        for window in translated(lines, args):
-            for line in window:
-                text = line.as_json() if args.format == "json" else line.as_text()
-                stream.write(f"{text}\n")
-            # A reader at a pipe sees each window at once.
-            stream.flush()
+        for line in translated(lines, args):
+            text = line.as_json() if args.format == "json" else line.as_text()
+            # A reader at a pipe sees each line at once.
+            print(text, file=stream, flush=True)
 
 
 def best_translations(args: argparse.Namespace, lines: list[str]) -> list[str]:
     """Return the translations of all lines that do not end a document."""
-    found = [line for window in translated(lines, args) for line in window]
-    return [line.as_text() for line in found if not line.line.breaks]
+    return [line.as_text() for line in translated(lines, args) if not line.line.breaks]
 
 
 def output_stream(name: str) -> AbstractContextManager[TextIO]:
@@ -101,11 +96,13 @@ def output_stream(name: str) -> AbstractContextManager[TextIO]:
     return nullcontext(sys.stdout)
 
 
-def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list]:
-    """Yield the lines (``TranslatedLine``) window by window; progress and remarks go to stderr."""
+def translated(lines: list[str], args: argparse.Namespace) -> Iterator[Any]:
+    """Yield each ``TranslatedLine``; progress and remarks go to stderr."""
+    # Imported here, so that --help need not wait for PyTorch.
     from gtransformer.translation.api import GTransformer
 
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, args.precision)
+    # An empty expression among them switches the usual ones off.
     model.keep = Keep(args.keep if "" in args.keep else [*USUAL, *args.keep], model.survives)
     options = model.options.given(vars(args))
     split = sentence_splitter(model.directory.source_lang) if args.split_sentences else None
@@ -114,9 +111,9 @@ def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list]:
         for window in model.translate_lines(lines, options, split, args.one_document):
             for line in window:
                 remarks.add(line.line, line.at_limit, line.lost)
-            yield window
+                documents = line.line.document
+                yield line
             bar.update(len(window))
-            documents = window[-1].line.document
     for remark in remarks:
         print(remark, file=sys.stderr)
     if not args.quiet:

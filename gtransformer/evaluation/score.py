@@ -154,6 +154,7 @@ class Evaluation:
 
 def is_generated(path: Path) -> bool:
     """Return whether a file is what generation wrote, not plain text."""
+    # By content, since standard output has no ending of its own.
     return path.suffix == ".jsonl" or (
         path.is_file() and any(map(HYPOTHESIS.match, read_lines(path)))
     )
@@ -304,6 +305,7 @@ def name_systems(arguments: Sequence[str]) -> dict[str, Path]:
     named = {}
     for argument in arguments:
         name, equals, path = argument.partition("=")
+        # The name of a file may have an equals sign.
         if not equals or Path(argument).exists():
             name, path = Path(argument).name.removesuffix(".jsonl").removesuffix(".txt"), argument
         if name in named:

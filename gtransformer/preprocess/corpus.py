@@ -147,6 +147,7 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
 
 def document_borders(path: str | Path, sentence_pairs: bool = False) -> str:
     """Return how a file marks its documents: ``MARKED``, ``BLANK`` or ``SINGLE``."""
+    # Some files begin with an empty line.
     first = next((line for line in read_lines(path) if not is_blank(line)), "")
     return MARKED if is_document_mark(first) else SINGLE if sentence_pairs else BLANK
 

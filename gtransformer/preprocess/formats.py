@@ -114,6 +114,7 @@ def read(paths: Sequence[Path], options: Options) -> Iterator[list[Pair]]:
         files = "one file" if kind in (TMX, TSV) else "two files, the source first"
         raise UserError(f"{paths[-1]}: {kind} takes {files} (see --format)")
     source, target = paths
+    # The test sets of IWSLT end in .xml, too, but have a file for each side.
     if kind in (XML, SGM):
         sides = (
             _read_sgm(source, options.langs[0], ""),
@@ -185,6 +186,7 @@ def _units(path: Path, options: Options) -> Iterator[Row]:
         properties = {
             prop.get("type", "").lower(): _text(prop).strip() for prop in unit.iter("prop")
         }
+        # The more definite properties come first: files may hold several documents.
         names = [properties[name] for name in _PROPERTIES if properties.get(name)]
         if options.one_document:
             names = ["the file"]
@@ -200,6 +202,7 @@ def _lang(tuv: etree._Element) -> str:
 
 def _table_rows(path: Path, options: Options) -> Iterator[Row]:
     """Yield the rows of a table with tabs. Fields have no quotes."""
+    # Quotes are text in these tables. As those of csv they would join lines.
     table = csv.DictReader(
         read_lines(path), options.columns or None, delimiter="\t", quoting=csv.QUOTE_NONE
     )

@@ -77,6 +77,7 @@ def split_instance(line: str) -> list[str]:
     """
     matches = re.findall(rf"{BEGIN} (.*?)(?<!\S){END}(?!\S)", line)
     sentences = [sentence.strip() for sentence in matches]
+    # What the expression passed over shows when the line is put together again.
     if instance_line(sentences) != line.strip() or line.split().count(BEGIN) != len(sentences):
         raise UserError(f"not an instance, sentences in {BEGIN} and {END}: {line[:60]!r}")
     return sentences

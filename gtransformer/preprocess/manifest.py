@@ -157,6 +157,7 @@ def check_given(settings: Settings) -> None:
                 "model with tokenizer.json, run gtransformer model convert, and give its directory "
                 "as --vocabulary"
             )
+        # Not all of them: dictionaries of fairseq leave rare pieces out.
         fits = not words.isdisjoint(SentencePieces(settings.sentencepiece).words())
     else:
         return
@@ -237,6 +238,7 @@ def kept(output: Path, wanted: Mapping[str, Any], overwrite: bool) -> dict[str, 
     """
     path = output / "manifest.json"
     if not path.is_file():
+        # Interrupted runs leave nothing here, so these are the user's files.
         if output.exists() and any(output.iterdir()):
             raise UserError(
                 f"{output}: holds something else than a prepared corpus; name another directory"

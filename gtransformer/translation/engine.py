@@ -116,6 +116,7 @@ class Engine:
         self.prefix = (
             [] if directory.source_prefix is None else [self.source.index(directory.source_prefix)]
         )
+        # Augmentation sets it: its models must not write their own signs.
         self.never: list[int] = []
         self._generators: dict[SearchOptions, object] = {}
 

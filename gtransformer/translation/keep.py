@@ -90,6 +90,8 @@ class Keep:
             return text, []
         placeholder = self._placeholder
         if placeholder is None:
+            # The model reads the text without the spans, rather than with something that it
+            # garbles.
             placeholder = " "
             return " ".join(self._span.sub(numbered, text).split()), spans
         # Such a number of the text itself would be taken for a placeholder.

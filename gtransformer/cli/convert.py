@@ -9,7 +9,7 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import write_json
 from gtransformer.preprocess.characters import clean_line
-from gtransformer.preprocess.corpus import SPLITS, raw_file
+from gtransformer.preprocess.corpus import SPLITS, LeftOut, raw_file
 from gtransformer.preprocess.formats import FORMATS, Options, draw_splits, read, write_split
 from gtransformer.preprocess.plain_text import write_documents
 from gtransformer.preprocess.suites import read_ctxpro, read_suite, with_translations
@@ -83,16 +83,18 @@ def convert_files(args: argparse.Namespace) -> None:
     splits = draw_splits(documents, args.divide) if args.divide else {args.split: documents}
     for split, part in splits.items():
         written = write_split(args.output, split, args.langs, part)
-        report(args, split, written.documents, written.sentences)
+        report(split, written.documents, written.sentences, options.left_out)
         if written.half_empty:
             print(f"note: {written.half_empty} sentence pairs have an empty side")
-    for what, count in (+options.left_out).items():
-        print(f"note: {count} {what} were left out")
 
 
-def report(args: argparse.Namespace, split: str, documents: int, sentences: int) -> None:
-    """Print what was written."""
-    print(f"{args.output}: {split}: {documents} documents, {sentences} sentences")
+def report(split: str, documents: int, sentences: int, left_out: LeftOut) -> None:
+    """Print what was written and, once, what was left out."""
+    print(f"{split}: {documents} documents, {sentences} sentences")
+    while left_out:
+        what, names = left_out.popitem()
+        more = ", ..." if len(names) > 10 else ""
+        print(f"note: {len(names)} {what} were left out: {', '.join(names[:10])}{more}")
 
 
 def convert_contrapro(args: argparse.Namespace) -> None:
@@ -101,7 +103,7 @@ def convert_contrapro(args: argparse.Namespace) -> None:
     documents = [list(filter(None, map(clean_line, item.source))) for item in suite.items]
     path = raw_file(args.output, suite.langs, args.split, suite.langs[0])
     write_documents(path, documents)
-    report(args, args.split, len(documents), sum(map(len, documents)))
+    report(args.split, len(documents), sum(map(len, documents)), LeftOut())
 
 
 def convert_ctxpro(args: argparse.Namespace) -> None:
@@ -114,7 +116,4 @@ def convert_ctxpro(args: argparse.Namespace) -> None:
         source = raw_file(args.output, args.langs, args.split, args.source_lang)
         write_documents(source, documents)
     write_json(args.output / f"ctxpro_{args.split}.json", entries)
-    report(args, args.split, len(documents), sum(map(len, documents)))
-    for what, names in left_out.items():
-        more = ", ..." if len(names) > 10 else ""
-        print(f"note: {len(names)} items were left out, {what}: {', '.join(names[:10])}{more}")
+    report(args.split, len(documents), sum(map(len, documents)), left_out)

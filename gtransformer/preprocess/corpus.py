@@ -8,6 +8,7 @@ with ``<d>``, a blank line is an empty sentence. All commands that read text fol
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import zip_longest
@@ -49,6 +50,7 @@ _NOT_PLAIN = (
 )
 
 Pair = tuple[str, str]
+LeftOut = defaultdict[str, list[str]]  # names of what a reader left out, by kind
 
 
 def fault(path: str | Path, line: int, what: str) -> UserError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import random
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import unescape
@@ -23,6 +23,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import COMPRESSED, open_bytes, read_lines
 from gtransformer.preprocess.corpus import (
     SPLITS,
+    LeftOut,
     Pair,
     check_reserved,
     fault,
@@ -79,7 +80,7 @@ class Options:
         columns: names of a table's columns; empty: they are its first line.
         ids: a file with the document of every line of plain text.
         one_document: TMX: the file is a document.
-        left_out: what readers leave out, counted by its name.
+        left_out: what readers leave out.
     """
 
     langs: tuple[str, str]
@@ -88,7 +89,7 @@ class Options:
     columns: Sequence[str] = ()
     ids: Path | None = None
     one_document: bool = False
-    left_out: Counter[str] = field(default_factory=Counter)
+    left_out: LeftOut = field(default_factory=lambda: defaultdict(list))
 
 
 def format_of(path: Path) -> str:
@@ -144,7 +145,7 @@ def read_wmt(path: Path, options: Options) -> Iterator[list[Pair]]:
                 side for side in references if side.get("translator") == options.reference
             ]
         if not sources or not references:
-            options.left_out["documents that lack a side"] += 1
+            options.left_out["documents that lack a side"].append(name)
             continue
         if len(references) > 1:
             names = ", ".join(side.get("translator", "without name") for side in references)
@@ -181,7 +182,8 @@ def _units(path: Path, options: Options) -> Iterator[Row]:
         ]
         # Of several translations none is known to be the right one.
         if [len(found) for found in texts] != [1, 1]:
-            options.left_out["translation units without one text in each language"] += 1
+            what = "translation units without one text in each language"
+            options.left_out[what].append(f"line {unit.sourceline}")
             continue
         properties = {
             prop.get("type", "").lower(): _text(prop).strip() for prop in unit.iter("prop")

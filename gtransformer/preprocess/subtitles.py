@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
-from gtransformer.preprocess.corpus import DOCUMENT, Pair, check_reserved
+from gtransformer.preprocess.corpus import DOCUMENT, LeftOut, Pair, check_reserved
 
 if TYPE_CHECKING:
     import pysubs2
@@ -217,11 +217,11 @@ def divide(text: str, lengths: list[int]) -> list[str]:
     return parts
 
 
-def read_cue_pairs(source: Path, target: Path, left_out: Counter[str]) -> Iterator[list[Pair]]:
+def read_cue_pairs(source: Path, target: Path, left_out: LeftOut) -> Iterator[list[Pair]]:
     """Yield the pairs of cues with equal times of two files; a document ends where ``GAP`` seconds
     have no cue.
 
-    Cues without text, or without a cue of the same times, are left out and counted.
+    Cues without text, or without a cue of the same times, are left out.
     """
     sides = []
     for path in (source, target):
@@ -233,24 +233,20 @@ def read_cue_pairs(source: Path, target: Path, left_out: Counter[str]) -> Iterat
             if cue.is_text:
                 words[cue.start, cue.end] += decode(cue.plaintext).split()
         sides.append(words)
-    left, right = sides
-    both = [times for times in sorted(left) if left[times] and right.get(times)]
-    left_out["cues without text or without one of equal times"] += len(
-        left.keys() | right.keys()
-    ) - len(both)
     document: list[Pair] = []
     end = 0
-    for times in both:
+    for times in sorted(sides[0].keys() | sides[1].keys()):
+        texts = [" ".join(words.get(times, ())) for words in sides]
+        if not all(texts):
+            what = "cues without text or without one of equal times"
+            left_out[what].append(f"at {times[0]} ms")
+            continue
         if document and times[0] - end > 1000 * GAP:
             yield document
             document = []
         where = f"cue at {times[0]} ms"
-        document.append(
-            (
-                check_reserved(source, where, " ".join(left[times])),
-                check_reserved(target, where, " ".join(right[times])),
-            )
-        )
+        left, right = map(check_reserved, (source, target), (where, where), texts)
+        document.append((left, right))
         end = max(end, times[1])
     if document:
         yield document

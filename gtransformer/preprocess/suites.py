@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, zip_longest
@@ -42,7 +42,7 @@ import regex
 from gtransformer.errors import UserError
 from gtransformer.files import either_form, read_json, read_lines
 from gtransformer.preprocess.characters import clean_line
-from gtransformer.preprocess.corpus import Pair, check_reserved, fault
+from gtransformer.preprocess.corpus import LeftOut, Pair, check_reserved, fault
 from gtransformer.preprocess.plain_text import read_shaped
 
 CTXPRO_BORDER = "<eos>"
@@ -113,8 +113,8 @@ def _same(sentence: str, segment: str) -> bool:
 
 def read_ctxpro(
     items: Sequence[Path], inputs: Sequence[Path], without: Sequence[Path] = ()
-) -> tuple[list[Entry], list[list[str]], Mapping[str, list[str]]]:
-    """Return entries and documents of several files, and which entries were left out, by reason.
+) -> tuple[list[Entry], list[list[str]], LeftOut]:
+    """Return entries and documents of several files, and which entries were left out.
 
     Left out are entries whose expected word is none (``-`` in some published sets), and films of
     other files.
@@ -131,12 +131,11 @@ def read_ctxpro(
     entries, documents, left_out = [], [], defaultdict(list)
     for paths in zip(items, inputs, strict=True):
         for number, (entry, document) in enumerate(read_items(*paths)):
+            name = f"entry {number} of {paths[0].name}"
             if not expects_word(entry["expected"]):
-                left_out["without an expected word"].append(f"entry {number} of {paths[0].name}")
+                left_out["items without an expected word"].append(name)
             elif film(entry) in films:
-                left_out["of films that are in other files"].append(
-                    f"entry {number} of {paths[0].name}"
-                )
+                left_out["items of films that are in other files"].append(name)
             else:
                 entries.append(entry)
                 documents.append(document)

@@ -225,16 +225,10 @@ def _column(path: Path, columns: Sequence[str], names: Sequence[str], lang: str 
     matching = [name for name in columns if name.strip().lower() in names]
     matching = matching or [name for name in columns if name and _same_language(name, lang)]
     if len(matching) != 1:
-        what = (
-            f"one column {names[0]} is needed; the columns are {', '.join(columns)} (see --columns)"
+        given = ", ".join(columns)
+        raise fault(
+            path, 1, f"one column {names[0]} is needed; the columns are {given} (see --columns)"
         )
-        if names == _DOCUMENT:
-            what += (
-                "; where blank rows separate documents (News Commentary), make two texts with cut "
-                "-f1 and cut -f2 "
-            )
-            what += "and give both to --input: --format plain"
-        raise fault(path, 1, what)
     return matching[0]
 
 

@@ -159,6 +159,7 @@ def _requests(
     written = (
         1 if scorer.translates_last_sentence_only else capacity.target_sentences or len(source)
     )
+    # The model cannot read the text as a whole.
     if min(most, written) < len(source):
         return [
             sentence_by_sentence(source, text, most, written, name) for text in candidates

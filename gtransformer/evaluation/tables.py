@@ -154,6 +154,7 @@ def notes(system: Evaluation, named: bool) -> Iterator[str]:
         )
 
 
+# The words are escaped by Jinja, which leaves alone what a macro such as mark makes.
 TEMPLATE = """{% macro marked(text, other) -%}
 {% for word in text.split() %}{{ word if word in other.split() else mark(word) }}
 {{- "" if loop.last else " " }}{% endfor %}

@@ -131,6 +131,7 @@ def clean_files(
         if not complete:
             raise fault(source, 1, "no sentence pair has text on both sides; check the files")
 
+    # All counts are made on the way.
     for _ in write_pairs(outputs, cleaned()):
         pass
     return report

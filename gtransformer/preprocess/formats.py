@@ -63,6 +63,7 @@ _BREAK = re.compile(r"\A(x-)?(lb|br|linebreak)\Z|<br\b", re.IGNORECASE)
 _DOC = re.compile(r"<doc\b([^>]*)>(.*?)</doc>", re.IGNORECASE | re.DOTALL)
 _SEG = re.compile(r"<seg\b([^>]*)>(.*?)</seg>", re.IGNORECASE | re.DOTALL)
 _SET = re.compile(r"<(src|ref)set\b([^>]*)>", re.IGNORECASE)
+# In SGM quotes may be missing.
 _ATTRIBUTE = re.compile(r"""([\w:-]+)\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 # HTML knows some entities without the semicolon, too.

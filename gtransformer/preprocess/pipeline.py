@@ -117,6 +117,7 @@ def build(
         learn_pieces(folder, settings)
 
     for lang in pair:
+        # By the files that are in the folder now, as whoever translates will do.
         text = text_of(folder, vars(settings), lang)
         for split in splits:
             source, work = folder / "text" / f"{split}.{lang}", text.encode

@@ -33,14 +33,20 @@ MOST_CUES = 4  # of a sentence
 LINE = 42  # letters; a longer cue is written on two lines, as is usual for films
 
 _WITH_HTML = (".srt", ".vtt")
+# Of ASS, as {\i1}, and of HTML.
 _TAG = r"\{[^}]*\}|</?[A-Za-z][^>]*>"
 _LINE_BREAK = r"\\N"
+# What may stand before and after the words of a cue.
 _SIGNS = rf"{_TAG}|{_LINE_BREAK}|[♪♫#\s]"
+# A cue: what stands before its words, the words, what stands after them.
 _ENDS = re.compile(rf"((?:{_SIGNS}|[-–—]\s*)*)(.*?)((?:{_SIGNS})*)\Z", re.DOTALL)
+# A line that begins with WebVTT's <v NAME>, or with a dash and a word.
 _NEXT_SPEAKER = rf"{_LINE_BREAK}(?=<v[ .]|(?:{_TAG}|\s)*[-–—](?:{_TAG}|[^\w\\])*\w)"
 _SWITCH = r"(</?|\\(?=[bius][01]\b))([A-Za-z]+)(0?)"  # of HTML and ASS: <i>, </i>, {\i1}, {\i0}
+# Tags with the names {0}.
 _REMOVED = r"</?(?:{0})\b[^>]*>|\{{\\(?:{0})[01]\}}|\\(?:{0})[01]\b"
 _INNER_TIME = r"<\d+:[\d:.]+>"  # WebVTT: when the words after it appear
+# A cue with such an end is not joined with the next one.
 _SENTENCE_END = re.compile(r"[.!?…:;。！？♪♫\])\"”»]\Z")
 
 

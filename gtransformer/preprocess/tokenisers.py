@@ -62,6 +62,7 @@ class TokenizerFile:
 
     def decode(self, sentences: Sequence[Sequence[str]]) -> list[str]:
         """Return the text of pieces."""
+        # Tokenizer.decode would want indices, and pieces of another vocabulary have none.
         return [self._tokenizer.decoder.decode(list(pieces)) for pieces in sentences]
 
     def words(self) -> list[str]:

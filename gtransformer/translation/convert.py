@@ -120,9 +120,11 @@ def document_model(model: SentenceModel, pair: tuple[str, str]) -> DocumentModel
         encoder_ctxlayers=0,
         decoder_ctxlayers=0,
         cross_ctxlayers=0,
+        # Counted anew in every sentence, as the sentence model does.
         positions=SENTENCE,
         marks_loss=OFF,
         first_output_word=model.first_output,
+        # The symbols behind them are no words that it could write.
         output_words=len(SPECIAL) + len(model.target.entries([])),
         target_prefix=model.target.prefix,
         **model.structure,

@@ -64,6 +64,7 @@ def model_settings(prepared: Path, checkpoint: Path, task: Mapping[str, Any]) ->
     chosen = {name: settings.get(name) for name in OF_THE_CORPUS}
     chosen["sentence_rule"] = str(task.get("sentence_rule") or AUTO)
     scheme = InstanceScheme.stored_in(task)
+    # The model knows the instances that were built on loading, not those of the corpus.
     if scheme.kind != STORED:
         chosen |= {"max_instance_tokens": scheme.tokens, "max_sents": scheme.max_sentences}
     if scheme.kind == "parts":
@@ -80,6 +81,7 @@ def check_search(settings: Mapping[str, Any], options: SearchOptions) -> None:
         )
     if options.strategy in (FULL, PARALLEL) or options.window_tokens or options.context_sentences:
         return
+    # Sequential decoding without a number of sentences is limited by tokens, too.
     sliding = options.strategy == SLIDING or settings.get("max_sents") is None
     if sliding and settings.get("max_instance_tokens") is None:
         raise UserError(

@@ -67,11 +67,11 @@ def test_each_sentence_is_taken_where_it_is_current(
     expected = score_translations(prepared, "test", hypotheses, REFERENCES)
     assert found.counts == expected.counts | {"instances": len(lines)}
     for name in REFERENCES:
-        scores, others = (one.scores[name].to_json() for one in (found, expected))
+        scores, others = (one.scores[name].values for one in (found, expected))
         by_instance = scores.pop("d_bleu_instance", None)
         assert (by_instance is None) == (kind in ("sliding", "current"))
         if kind in AS:
-            assert by_instance["score"] == scores[AS[kind]]["score"]
+            assert by_instance.score == scores[AS[kind]].score
         del others["d_bleu_instance"]
         assert scores == others
         assert found.scores[name].segments.text == expected.scores[name].segments.text

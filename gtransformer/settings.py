@@ -41,13 +41,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return content
 
 
-def read_settings(path: Path, schema: type[Schema]) -> Schema:
-    """Read a file's settings. Raise UserError for unknown or missing keys and for values of another
-    type.
-    """
-    return typed(read_yaml(path), schema, str(path))
-
-
 def read_value(text: str) -> Any:
     """Read a value of the command line like one of a file; return ``text`` itself if it is not
     YAML.

@@ -28,7 +28,7 @@ from gtransformer.lab.budget import UNITS, budget_changes, updates_of_tokens
 from gtransformer.lab.corpora import DEMO, ITEMS, REACH, make_corpus, with_first_documents
 from gtransformer.run.recipe import Recipe, load_recipe
 from gtransformer.run.run import model_file
-from gtransformer.settings import read_settings
+from gtransformer.settings import read_yaml, typed
 
 DONE = "done.json"  # the record of a finished run
 BEGUN = "begun.json"  # which finished start model a run began with
@@ -97,7 +97,7 @@ class Run:
 
 def read_experiment(path: Path) -> Settings:
     """Read an experiment's file. Raise UserError for unknown keys, rows and budgets."""
-    settings = read_settings(path, Settings)
+    settings = typed(read_yaml(path), Settings, str(path))
     for name, row in settings.rows.items():
         for other in filter(None, (row.start, row.baseline, settings.baseline)):
             if other not in settings.rows:

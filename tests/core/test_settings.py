@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gtransformer.settings import read_settings, read_value
+from gtransformer.settings import read_value, read_yaml, typed
 
 
 @dataclass
@@ -30,7 +30,7 @@ def read(tmp_path):
     def reader(text: str) -> Part:
         path = tmp_path / "file.yaml"
         path.write_text(text)
-        return read_settings(path, Part)
+        return typed(read_yaml(path), Part, str(path))
 
     return reader
 

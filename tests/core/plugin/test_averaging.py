@@ -72,6 +72,8 @@ def test_the_mean_by_hand(saved: Path):
     )
     assert found["cfg"] == states[-1]["cfg"] and found["extra_state"] == states[-1]["extra_state"]
     assert found["last_optimizer_state"] is None
+    names = "encoder.embed.weight", "decoder.embed.weight"
+    assert len({found["model"][name].data_ptr() for name in names}) == 1  # tied, and stored once
     assert not list(saved.glob("*.tmp"))
 
 

@@ -137,6 +137,7 @@ class WindowTransformerModel(DocumentModel):
 
 
 def _self_attention(cfg: WindowTransformerConfig) -> AttentionBlock:
+    """Return the block of self-attention, with relative positions if the options say so."""
     # No query sees a key farther away than the window, so no larger distance needs a vector.
     relative = cfg.window if cfg.window_positions == "relative" else None
     return AttentionBlock("self_attn", ((OwnWindow(cfg.window),),), relative=relative)

@@ -158,6 +158,7 @@ class PackedPattern:
         ]
 
     def _bucket(self, segments: np.ndarray, kind: int) -> Bucket:
+        """Make the bucket of segments (n, 4) of one kind, padded to the longest of them."""
         start, length, first, width = segments.T
         place, real = _slices(start, length)
         key_place, key_real = _slices(first, width)
@@ -230,7 +231,7 @@ class PackedPattern:
             return (0.0 * q).flatten(1) + 0.0 * (k.sum() + v.sum())
         rows = [None] * len(self.buckets)
         if relative is not None:
-            # Its gradient is a sum over buckets and clipped distances: too long a sum for halves.
+            # Its gradient is a sum over buckets and clipped distances, too long for half precision.
             relative = relative.to(torch.promote_types(relative.dtype, torch.float32))
             rows = self._relative_rows(relative)
         index, key_index, position = self.gathered

@@ -47,7 +47,8 @@ def read_hugging_face(
     """
     import transformers  # an extra
 
-    kind = read_json(folder / "config.json").get("model_type")
+    given = read_json(folder / "config.json")
+    kind = given.get("model_type")
     if kind not in (MARIAN, M2M, MBART):
         raise UserError(
             f"{folder}: a model of type '{kind}'; models of types marian, m2m_100 (M2M-100, "
@@ -66,6 +67,13 @@ def read_hugging_face(
             "parameters (model.safetensors or pytorch_model.bin) and all files of the tokeniser, "
             "the files themselves (git lfs pull fetches them), not quantised"
         ) from None
+    # The word that transformers begins every translation with.
+    forced = (_if_there(folder / "generation_config.json") | given).get("forced_bos_token_id")
+    if target.prefix and forced and target.words[forced : forced + 1] != [target.prefix]:
+        raise UserError(
+            f"{folder}: made for another target language (forced_bos_token_id {forced}); give that "
+            "with -t, or remove the entry from config.json and generation_config.json"
+        )
     embeddings = model.get_encoder().embed_tokens, model.get_decoder().embed_tokens, model.lm_head
     encoder, decoder, output = (module.weight.detach() for module in embeddings)
     # Folders may hold a shared table several times.

@@ -5,6 +5,7 @@ task.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -154,6 +155,25 @@ def average(paths: Sequence[Path], output: Path) -> None:
         total[name] = total[first_names.setdefault(value.data_ptr(), name)]
     with atomic_write(output, "wb") as stream:
         torch.save({**state, "model": total, "last_optimizer_state": None}, stream)
+
+
+def keep_better(start: Path, best: Path, higher_is_better: bool) -> str:
+    """Replace the best checkpoint of a training by its start if that has the better validation
+    loss; return a sentence that says so.
+
+    fairseq itself does not validate before the first update. A second call changes nothing.
+
+    Args:
+        start, best: checkpoint files.
+        higher_is_better: the score by which the best checkpoint is chosen is no loss.
+    """
+    losses = [float(read_state(path)["extra_state"]["val_loss"]) for path in (start, best)]
+    said = f"validation loss: {losses[0]:.3f} before training, {losses[1]:.3f} after"
+    sign = -1 if higher_is_better else 1
+    if sign * losses[0] >= sign * losses[1]:
+        return said
+    shutil.copyfile(start, best)
+    return f"{said}; training did not help, the model before it is kept"
 
 
 def load_trained(checkpoint: str | Path, **overrides) -> tuple[FairseqEncoderDecoderModel, object]:

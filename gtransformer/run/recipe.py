@@ -113,8 +113,8 @@ def load_recipe(name: str, changes: Sequence[str] = ()) -> Recipe:
     content = OmegaConf.to_container(content)
     # A section without options is empty in YAML.
     sections = {section: content.get(section) or {} for section in SECTIONS}
-    name = Path(name).stem if name.endswith(".yaml") else name
-    return typed(content | sections | {"name": name}, Recipe, f"recipe {name}")
+    sections["name"] = Path(name).stem if name.endswith(".yaml") else name
+    return typed(content | sections, Recipe, f"recipe {name}")
 
 
 def _with_bases(name: str) -> Options:

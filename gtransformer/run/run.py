@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gtransformer.files import write_json
 from gtransformer.installation import PACKAGE, corpus_directory, runs_directory
-from gtransformer.plugin.checkpoints import AVERAGE, read_state
+from gtransformer.plugin.checkpoints import AVERAGE, keep_better
 from gtransformer.preprocess.manifest import DIGEST_FILE, check_vocabulary, vocabulary_digest
 from gtransformer.run.commands import (
     as_typed,
@@ -99,8 +98,10 @@ class Run:
         if not self.dry:  # also when done before: an interruption may have come in between
             write_json(checkpoints / DIGEST_FILE, vocabulary_digest(self.prepared))
             write_json(self.directory / SEARCH, self.recipe.options("generate"))
-            if self.before:
-                print(keep_better(self.before.checkpoint, self.checkpoint, self.recipe))
+            # The mean of checkpoints has no validation loss to compare.
+            if self.before and not self.recipe.average_checkpoints:
+                higher = bool(options.get("maximize-best-checkpoint-metric"))
+                print(keep_better(self.before.checkpoint, self.checkpoint, higher))
         if self.recipe.average_checkpoints:
             options = {"last": self.recipe.average_checkpoints, "output": self.checkpoint}
             words = ["gtransformer", "average", str(checkpoints)]
@@ -179,23 +180,6 @@ def before_training(run: Run) -> Run:
     options |= {"lr": 0, "max-update": 1, "no-save-optimizer-state": True}
     recipe = replace(run.recipe, train=run.recipe.train | options, average_checkpoints=None)
     return replace(run, recipe=recipe, directory=run.directory / "before")
-
-
-def keep_better(start: Path, best: Path, recipe: Recipe) -> str:
-    """Replace the best checkpoint of a training by its start if that has the better validation
-    loss; return a sentence that says so.
-
-    fairseq itself does not validate before the first update. The mean of checkpoints has no
-    validation loss, and stays. A second call changes nothing.
-    """
-    paths = start, best.with_name(start.name)
-    losses = [float(read_state(path)["extra_state"]["val_loss"]) for path in paths]
-    said = f"validation loss: {losses[0]:.3f} before training, {losses[1]:.3f} after"
-    sign = -1 if recipe.train.get("maximize-best-checkpoint-metric") else 1
-    if sign * losses[0] >= sign * losses[1] or recipe.average_checkpoints:
-        return said
-    shutil.copyfile(start, best)
-    return f"{said}; training did not help, the model before it is kept"
 
 
 def make_run(

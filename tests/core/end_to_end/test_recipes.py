@@ -23,10 +23,10 @@ from gtransformer.cli.run import main
 from gtransformer.cli.translate import main as translate
 from gtransformer.files import read_json
 from gtransformer.lab.demo.corpus import SIDES, write_splits
+from gtransformer.plugin.checkpoints import keep_better
 from gtransformer.preprocess.corpus import raw_file
 from gtransformer.preprocess.tokenisers import SentencePieces, learn_sentencepiece
 from gtransformer.run.recipe import load_recipe
-from gtransformer.run.run import keep_better
 from tests.bert import save_bert, skip_without_transformers
 from tests.commands import run_stages_here
 from tests.core.models import fairseq_models
@@ -251,6 +251,6 @@ def test_the_better_of_start_and_trained_model_is_the_recipes(loss, tmp_path):
         path.parent.mkdir()
         saved = {"model": {"weight": torch.tensor(value)}, "extra_state": {"val_loss": value}}
         torch.save(saved, path)
-    said = keep_better(start, best, load_recipe("few_documents"))
+    said = keep_better(start, best, higher_is_better=False)
     assert float(torch.load(best)["model"]["weight"]) == min(loss, 3.0)
     assert f"{loss:.3f}" in said and "3.000" in said and ("kept" in said) == (loss < 3.0)

@@ -16,12 +16,10 @@ from gtransformer.modules.ragged import Memory
 class FullPasses:
     """The state of decoding, without caches (see ``CachedState``)."""
 
-    def __init__(self, decoder, memory: Memory, beam: int):
+    def __init__(self, decoder, memory: Memory, documents: np.ndarray, beam: int):
         self.decoder, self.memory, self.beam = decoder, memory, beam
-        self.vocabulary = len(decoder.output_projection.weight)
-        documents = (
-            torch.arange(memory.layout.batch) if memory.documents is None else memory.documents
-        )
+        self.vocabulary, self.device = len(decoder.output_projection.weight), memory.states.device
+        documents = torch.from_numpy(documents.repeat(beam)).to(self.device)
         self.rows = documents  # of each hypothesis
         self.read = [documents.new_zeros(0)] * len(documents)
 
@@ -50,7 +48,7 @@ class FullPasses:
         return torch.cat([self.states(targets[one], torch.tensor(one)) for one in documents])
 
     def begin_at(self, groups: np.ndarray, lengths: np.ndarray) -> None:
-        self.reorder(torch.from_numpy((groups[:, None] * self.beam + np.arange(self.beam)).ravel()))
+        self.reorder((groups[:, None] * self.beam + np.arange(self.beam)).ravel())
         self.read = [
             one[:length] for one, length in zip(self.read, lengths.repeat(self.beam), strict=True)
         ]
@@ -58,7 +56,7 @@ class FullPasses:
     def logits(self, features: Tensor) -> Tensor:
         return self.decoder.output_layer(features)
 
-    def reorder(self, order: Tensor) -> None:
+    def reorder(self, order: np.ndarray) -> None:
         self.read, self.rows = [self.read[one] for one in order.tolist()], self.rows[order]
 
     def finish(self, document: int, tokens: Tensor) -> None:
@@ -73,4 +71,4 @@ def use_caches(model, caches: bool) -> None:
         model.decoder.independent_sentences = lambda memory: (
             False
         )  # nothing begins in the middle of a document
-        model.decoder.begin = lambda memory, beam: FullPasses(model.decoder, memory, beam)
+        model.decoder.begin = lambda *given: FullPasses(model.decoder, *given)

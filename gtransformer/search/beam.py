@@ -21,9 +21,7 @@ from gtransformer.modules.ragged import on_device
 from gtransformer.search.rules import SentenceRule, SentenceState
 
 if TYPE_CHECKING:
-    from gtransformer.models.common.decoder import DocumentDecoder
     from gtransformer.models.common.decoding.state import CachedState
-    from gtransformer.modules.ragged import Memory
 
 
 @dataclass(frozen=True)
@@ -47,39 +45,16 @@ class Scoring:
     sampling: int | None = None
     seed: int = 1
 
-    def hypothesis(
-        self, tokens: Sequence[int], scores: np.ndarray, device: torch.device
-    ) -> dict[str, Tensor]:
+    def hypothesis(self, tokens: Sequence[int], scores: np.ndarray) -> dict[str, Tensor]:
         """Return fairseq's hypothesis of tokens with their log probabilities, (n,) float64."""
         score = scores.sum() / len(tokens) ** self.lenpen if self.normalise else scores.sum()
         return {
-            "tokens": on_device(np.array(tokens), device),
-            "score": torch.full((), score, device=device),
+            "tokens": torch.from_numpy(np.array(tokens)),
+            "score": torch.tensor(score, dtype=torch.float32),
             "attention": torch.empty(0),
             "alignment": torch.empty(0),
-            "positional_scores": on_device(scores.astype(np.float32), device),
+            "positional_scores": torch.from_numpy(scores.astype(np.float32)),
         }
-
-
-def begin(
-    decoders: Sequence[DocumentDecoder],
-    memories: Sequence[Memory],
-    documents: np.ndarray,
-    beam: int,
-) -> list[CachedState]:
-    """Return for each model the state in which ``beam`` hypotheses of each document begin.
-
-    Args:
-        decoders: one for each model.
-        memories: encoder output for each model.
-        documents: (searches,) int64, the document of the memory that each search translates.
-        beam: hypotheses of a search.
-    """
-    hypotheses = on_device(documents.repeat(beam), memories[0].states.device)
-    return [
-        decoder.begin(memory.reorder(hypotheses), beam)
-        for decoder, memory in zip(decoders, memories, strict=True)
-    ]
 
 
 def best_words(
@@ -97,7 +72,7 @@ def best_words(
     With sampling it is one word, drawn.
 
     Args:
-        rule: the sentence rule, on the device.
+        rule: the sentence rule.
         scoring: how words are scored.
         states: of each model.
         features: of each model the top states of the hypotheses' last tokens, (hypotheses,
@@ -149,7 +124,7 @@ class BeamSearch:
     """Search over a batch of encoded documents with one model or several.
 
     Args:
-        rule: the sentence rule, on the device.
+        rule: the sentence rule.
         scoring: how hypotheses are scored.
         states: of each model, what hypotheses begin with; each search has ``scoring.beam`` of them.
         limits: (searches, most sentences) int64, longest translation of each sentence in words.
@@ -171,7 +146,7 @@ class BeamSearch:
         random: torch.Generator | None = None,
     ):
         self.rule, self.scoring, self.beam, self.random = rule, scoring, scoring.beam, random
-        self.states, self.device = states, rule.forbidden.device
+        self.states, self.device = states, states[0].device
         self.limits, self.sentences = limits, sentences[:, None]
         self.active = np.arange(len(limits))  # numbers of the searches that go on
         self.finished: list[list[dict]] = [[] for _ in self.active]
@@ -252,7 +227,7 @@ class BeamSearch:
         )
         slots = np.array(remaining, dtype=np.int64)[:, None]
         for state in self.states:
-            state.reorder(torch.from_numpy((slots * beam + parents).ravel()))
+            state.reorder((slots * beam + parents).ravel())
         self.active = self.active[remaining]
         self.prefixes = self.rule.advance(self.prefixes.select((slots, parents)), tokens)
         self.tokens = np.concatenate([self.tokens[slots, parents], tokens[..., None]], axis=2)
@@ -262,7 +237,7 @@ class BeamSearch:
         """Return the hypothesis that ends here, with the sum ``score``."""
         tokens = np.append(self.tokens[slot, parent], self.rule.language)
         scores = np.diff(self.sums[slot, parent], append=score)
-        return self.scoring.hypothesis(tokens, scores, self.device)
+        return self.scoring.hypothesis(tokens, scores)
 
     def _finish(self, number: int) -> None:
         """Sort a document's hypotheses and pass the best to the models: other documents of its
@@ -290,6 +265,4 @@ def joined(
     """
     tokens = [token for one in sentences for token in (rule.bos, *one)]
     each = [score for one in scores for score in (0.0, *one)]
-    return scoring.hypothesis(
-        [*tokens[1:], rule.language], np.array([*each[1:], 0.0]), rule.forbidden.device
-    )
+    return scoring.hypothesis([*tokens[1:], rule.language], np.array([*each[1:], 0.0]))

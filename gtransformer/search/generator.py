@@ -18,7 +18,7 @@ from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.data.sides import Sides, never_text
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of, prefix_of
-from gtransformer.search.beam import BeamSearch, Scoring, begin
+from gtransformer.search.beam import BeamSearch, Scoring
 from gtransformer.search.parallel import ParallelSearch
 from gtransformer.search.positions import within_positions
 from gtransformer.search.rules import NO_LIMIT, FreeText, SentenceRule, sentence_length_limits
@@ -102,7 +102,7 @@ class DocumentGenerator:
         target = sides.target
         ends = target.bos(), target.eos(), sides.language
         if self.free:
-            return FreeText(*ends, torch.tensor([target.pad()]), min_len)
+            return FreeText(*ends, np.array([target.pad()]), min_len)
         prefix, *others = {prefix_of(model, target) for model in self.models}
         if others:
             raise UserError(
@@ -113,7 +113,7 @@ class DocumentGenerator:
         forbidden = {*sides.symbols(target), *never_text(target, word, sides.pair), *never} - {
             target.eos()
         }
-        return SentenceRule(*ends, torch.tensor(sorted(forbidden)), min_len, prefix)
+        return SentenceRule(*ends, np.array(sorted(forbidden)), min_len, prefix)
 
     @torch.no_grad()
     def generate(self, models, sample: dict, **unused) -> list[list[dict]]:
@@ -204,7 +204,7 @@ class DocumentGenerator:
         scoring, device = self.scoring, net_input["src_tokens"].device
         inputs = {name: value for name, value in net_input.items() if name != "prev_output_tokens"}
         memories = [model.encoder(**inputs)["memory"][0] for model in self.models]
-        decoders, rule = [model.decoder for model in self.models], self.rule.on(device)
+        decoders, rule = [model.decoder for model in self.models], self.rule
         greedy = (
             scoring.beam == 1
             and scoring.sampling is None
@@ -217,7 +217,10 @@ class DocumentGenerator:
             )
             if self.parallel or search.independent:
                 return search.run()
-        states = begin(decoders, memories, np.arange(len(limits)), scoring.beam)
+        states = [
+            decoder.begin(memory, np.arange(len(limits)), scoring.beam)
+            for decoder, memory in zip(decoders, memories, strict=True)
+        ]
         if any(map(len, forced_prefixes)):
             for state in states:
                 state.force(forced_prefixes)

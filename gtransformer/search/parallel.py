@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from gtransformer.modules.ragged import on_device
-from gtransformer.search.beam import BeamSearch, Scoring, begin, best_words, joined
+from gtransformer.search.beam import BeamSearch, Scoring, best_words, joined
 from gtransformer.search.rules import SentenceRule, SentenceState
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class ParallelSearch:
         lengths = np.zeros((len(self.limits), most + 1), dtype=np.int64)
         np.add.at(lengths, (layout.doc, layout.tag.clip(0, most)), 1)
         begins = np.minimum(lengths.cumsum(axis=1)[:, :-1], self.room - self.limits).clip(min=0)
-        states = begin(self.decoders, self.memories, self.document, scoring.beam)
+        states = self._states(self.document, scoring.beam)
         for state in states:
             state.skip(begins[self.document, self.sentence])
         self._search_all(scoring, states)
@@ -164,8 +164,14 @@ class ParallelSearch:
             self.rule, scoring, states, self.limits[document], sentence + 1, start
         ).run()
         for one, (best, *_) in zip(which, found, strict=True):
-            self.chosen[one] = np.append(self.chosen[one], best["tokens"][:-1].cpu())
-            self.scores[one] = np.append(self.scores[one], best["positional_scores"][:-1].cpu())
+            self.chosen[one] = np.append(self.chosen[one], best["tokens"][:-1])
+            self.scores[one] = np.append(self.scores[one], best["positional_scores"][:-1])
+
+    def _states(self, documents: np.ndarray, beam: int) -> list[CachedState]:
+        return [
+            decoder.begin(memory, documents, beam)
+            for decoder, memory in zip(self.decoders, self.memories, strict=True)
+        ]
 
     def _begins(self) -> np.ndarray:
         """Return where each sentence begins in its document's translation, (N,) int64."""
@@ -186,7 +192,7 @@ class ParallelSearch:
                 targets[number] += [self.rule.bos, *words]
         device = self.memories[0].states.device
         read = [torch.tensor(one, dtype=torch.int64, device=device) for one in targets]
-        states = begin(self.decoders, self.memories, documents, beam)
+        states = self._states(documents, beam)
         return states, [state.force(read) for state in states]
 
     def _verify(

@@ -11,13 +11,14 @@ States are numpy arrays on the host.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gtransformer.data.group_tags import group_tags, tag_of_newest
+from gtransformer.modules.ragged import on_device
 
 
 @dataclass
@@ -61,7 +62,7 @@ class SentenceRule:
     bos: int
     eos: int
     language: int
-    forbidden: Tensor
+    forbidden: np.ndarray
     min_len: int
     prefix: int | None = None
 
@@ -69,10 +70,6 @@ class SentenceRule:
     def end(self) -> int:
         """The symbol that ends what a limit is for: a sentence."""
         return self.eos
-
-    def on(self, device: torch.device) -> SentenceRule:
-        """Return the same rule for log probabilities on a device."""
-        return replace(self, forbidden=self.forbidden.to(device))
 
     def start(self, documents: int, beam: int, complete: Sequence[int] | int = 0) -> SentenceState:
         """Return the state after the given ``<s>``, as arrays; ``complete``: sentences (of each
@@ -149,7 +146,7 @@ class SentenceRule:
         """
         # The next lines overwrite what a forced </s> must keep, the model's own score.
         scores = lprobs[:, self.end].clone()
-        lprobs.index_fill_(1, self.forbidden, -torch.inf)
+        lprobs.index_fill_(1, on_device(self.forbidden, lprobs.device), -torch.inf)
         if len(short):
             lprobs[short, self.end] = -torch.inf
         if len(full):

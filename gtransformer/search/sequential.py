@@ -41,9 +41,7 @@ class DocumentProgress:
 
     def add(self, hypothesis: dict, eos: int) -> None:
         """Store the sentences of a hypothesis ``words </s> <s> words </s> [de]``."""
-        tokens, scores = (
-            hypothesis[name].cpu().numpy() for name in ("tokens", "positional_scores")
-        )
+        tokens, scores = (hypothesis[name].numpy() for name in ("tokens", "positional_scores"))
         begin = 0
         for end in np.flatnonzero(tokens == eos) + 1:
             self.chosen.append(tokens[begin:end])
@@ -104,7 +102,7 @@ class SequentialGenerator(ForcedPrefixGenerator):
             documents.append(DocumentProgress(sentences, begin, deque(windows)))
         while active := [document for document in documents if document.windows]:
             self._advance(active, FIRST_SENTENCE in sample["net_input"])
-        rule, scoring = self.generator.rule.on(tokens.device), self.generator.scoring
+        rule, scoring = self.generator.rule, self.generator.scoring
         return [
             [joined(one.chosen, one.scores, rule, scoring) | {LIMITS: one.limits}]
             for one in documents

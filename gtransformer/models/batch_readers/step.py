@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from gtransformer.models.common.decoding.caches import (
     OwnKeys,
@@ -75,7 +76,7 @@ class BatchKeys:
         of earlier sentences; k and v are those of ``project``.
         """
         q = scaled(by_group(q, self.beam))
-        (keys, values), (others, of) = k.flatten(3, 4), v
+        (keys, values), (others, of) = k, v
         seen = self.own.visible(0, np.ones(self.own.tags.shape, dtype=bool))
         inner = torch.matmul(q, keys.transpose(2, 3)) + scores_of(seen, q.device, q.dtype)
         earlier = (of < self.sentences[:, None])[:, None, None]
@@ -93,11 +94,7 @@ class BatchKeys:
         """
         last = int(self.sentences.max(initial=0))
         parts = {number: sides for number, sides in self.translated.items() if number < last}
-        best = (
-            self.own.of_first(own, len(self.own))
-            .unflatten(1, (len(self.sentences), -1))
-            .transpose(2, 3)
-        )
+        best = self.own.of_first(own)
         parts |= {
             number: best[:, group] for group, number in enumerate(self.sentences[:-1].tolist())
         }
@@ -118,7 +115,7 @@ class BatchKeys:
         ``<s>``.
         """
         begin, tag = self.begins[sentence]
-        tokens = torch.cat([tokens.new_tensor([self.decoder.bos]), tokens])
+        tokens = functional.pad(tokens, (1, 0), value=self.decoder.bos).to(self.own.device)
         within = np.arange(len(tokens))
         same = np.full(len(tokens), sentence), np.full(len(tokens), tag)
         layout = NewestTokens(*same, begin + within, within, tokens.device)

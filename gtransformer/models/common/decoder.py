@@ -186,14 +186,14 @@ class DocumentDecoder(DocumentEmbedding):
             logits[..., first:last], (first, words - last), value=-torch.inf
         )
 
-    def begin(self, memory: Memory, beam: int) -> CachedState:
+    def begin(self, memory: Memory, documents: np.ndarray, beam: int) -> CachedState:
         """Return the state from which hypotheses are decoded token by token; arguments as of
         CachedState.
         """
         copies = [] if self.copies is None else self.copies
         if not copies:
             copies.append(decoding_copy(self, self._dtype()))
-        return CachedState(copies[0], memory, beam)
+        return CachedState(copies[0], memory, documents, beam)
 
     def batch_keys(self, memory: Memory, beam: int):
         """Return the pattern of a decoder's attention to other documents of the batch at a step;

@@ -86,7 +86,9 @@ def check_every_step(model, dictionary, documents: Documents, oracle: type, cach
     use_caches(model, caches)
     expected = numpy_logits(model, dictionary, documents, oracle, arrays(model))
     for (source, target), logits in zip(documents, expected, strict=True):
-        state = model.decoder.begin(model.encoder(torch.tensor([source]))["memory"][0], 1)
+        state = model.decoder.begin(
+            model.encoder(torch.tensor([source]))["memory"][0], np.zeros(1, dtype=int), 1
+        )
         tags = model.decoder.tags(torch.tensor([target])).numpy()
         for step, token in enumerate(torch.tensor(target)):
             x = state.step(token.view(1), tags[:, step : step + 1])

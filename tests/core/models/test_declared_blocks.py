@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 import torch
 
@@ -64,7 +65,10 @@ def test_modules_that_compute_more_are_called(dictionary, change, name):
     change(decoder, name)
     full = decoder(target, encoder_out)[0][0]
     assert not torch.allclose(full, before)
-    state, tags = decoder.begin(encoder_out["memory"][0], 1), decoder.tags(target).numpy()
+    state, tags = (
+        decoder.begin(encoder_out["memory"][0], np.zeros(1, dtype=int), 1),
+        decoder.tags(target).numpy(),
+    )
     for step, token in enumerate(target[0]):
         x = state.step(token.view(1), tags[:, step : step + 1])
         assert relative_error(state.logits(x)[0], full[step]) < TOLERANCE

@@ -83,7 +83,7 @@ def test_forced_tokens(dictionary, name, within, caches):
     ]
     own = [one[within and row // BEAM != 2 :][:steps] for row, one in enumerate(own)]
     rows = torch.arange(4).repeat_interleave(BEAM)
-    state = model.decoder.begin(memory.reorder(rows), BEAM)
+    state = model.decoder.begin(memory, np.arange(4), BEAM)
     read = [torch.tensor(one, dtype=torch.int64) for one in targets]
     state.force(read)
     if within:
@@ -97,7 +97,7 @@ def test_forced_tokens(dictionary, name, within, caches):
     ]
     for step in range(steps):
         if step == swap:
-            state.reorder(torch.tensor(order))
+            state.reorder(np.array(order))
         half = len(rows) * (step >= swap)
         places = [(half + row, len(begun[row // BEAM]) + step) for row in range(len(rows))]
         tokens = torch.tensor([read[row][place] for row, place in places])

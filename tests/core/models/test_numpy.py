@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
@@ -196,7 +197,9 @@ def test_long_documents(dictionary, monkeypatch, name):
     monkeypatch.setattr(DocumentOracle, "decoding", True)
     model, draw = make(dictionary), random.Random(4)
     source, target = (random_document(draw, dictionary, [6] * 30) for _ in range(2))
-    state = model.decoder.begin(model.encoder(torch.tensor([source]))["memory"][0], 1)
+    state = model.decoder.begin(
+        model.encoder(torch.tensor([source]))["memory"][0], np.zeros(1, dtype=int), 1
+    )
     (expected,) = numpy_logits(model, dictionary, [(source, target)], oracle, arrays(model))
     tags = model.decoder.tags(torch.tensor([target])).numpy()
     for step, token in enumerate(torch.tensor(target)):

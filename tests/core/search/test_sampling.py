@@ -30,7 +30,7 @@ def test_words_follow_the_distribution(topk):
     wanted = np.array([0.4, 0.3, 0.15, 0.1, 0.05] if topk == 0 else [0.4, 0.3, 0.15])
     wanted /= wanted.sum()
     state = SimpleNamespace(vocabulary=6, logits=lambda x: x.clone())
-    rule, nowhere = FreeText(0, 1, 2, torch.tensor([5]), 1), np.zeros(20_000, dtype=bool)
+    rule, nowhere = FreeText(0, 1, 2, np.array([5]), 1), np.zeros(20_000, dtype=bool)
     scoring, random = Scoring(1, unk=5, sampling=topk), torch.Generator().manual_seed(3)
     values, index = best_words(
         rule, scoring, [state], [lprobs.repeat(20_000, 1)], nowhere, nowhere, random

@@ -185,16 +185,23 @@ class OwnKeys:
         tags: (hypotheses, tokens) int64, the sentence of each token.
         writers: (hypotheses, tokens) int64, which hypothesis of the group wrote it. Where those of
             two hypotheses are equal, so are their prefixes up to there.
-        sides: by module keys and values, (2, groups, heads, capacity, beam, dim).
+        once: so many of the first tokens are stored once, as if hypothesis 0 had written them.
+        sides: by module keys and values, (2, groups, heads, capacity, dim): a column for each of
+            the tokens stored once, then one of each hypothesis.
     """
 
     def __init__(self, groups: int, beam: int, device: torch.device):
         self.beam, self.device = beam, device
         self.tags = self.writers = np.zeros((groups * beam, 0), dtype=np.int64)
+        self.once = 0
         self.sides: dict[MultiheadAttention, Tensor] = {}
 
     def __len__(self) -> int:
         return self.tags.shape[1]
+
+    def column(self, token: int) -> int:
+        """Return where the columns of a token begin."""
+        return token if token <= self.once else self.once + (token - self.once) * self.beam
 
     def add(self, tags: np.ndarray) -> None:
         """Add a token to every hypothesis; tags (hypotheses,) int64."""
@@ -205,29 +212,32 @@ class OwnKeys:
         """Store keys and values (hypotheses, heads, dim) of the newest token.
 
         Returns:
-            those of all own tokens, (2, groups, heads, n, beam, dim).
+            those of all own tokens, (2, groups, heads, columns, dim).
         """
-        n, sides = self.tags.shape[1], self.sides.get(module)
-        heads, dim = k.shape[1:]
-        if sides is None or sides.shape[3] < n:
+        begin, sides = self.column(len(self) - 1), self.sides.get(module)
+        end, (heads, dim) = begin + self.beam, k.shape[1:]
+        if sides is None or sides.shape[3] < end:
             wide = k.new_empty(
-                2, len(k) // self.beam, heads, max(FIRST_CAPACITY, 2 * n), self.beam, dim
+                2, len(k) // self.beam, heads, max(FIRST_CAPACITY * self.beam, 2 * end), dim
             )
             if sides is not None:
-                wide[:, :, :, : n - 1] = sides[:, :, :, : n - 1]
+                wide[:, :, :, :begin] = sides[:, :, :, :begin]
             sides = self.sides[module] = wide
-        for side, new in zip(sides.select(3, n - 1), (k, v), strict=True):
+        for side, new in zip(sides[:, :, :, begin:end], (k, v), strict=True):
             side.copy_(by_group(new, self.beam))
-        return sides[:, :, :, :n]
+        return sides[:, :, :, :end]
 
     def visible(self, first: int, seen: np.ndarray) -> np.ndarray:
-        """Return which keys from token ``first`` on each hypothesis sees, (groups, 1, beam, tokens
-        * beam) bool.
+        """Return which columns from token ``first`` on each hypothesis sees, (groups, 1, beam,
+        columns) bool.
 
         ``seen`` (hypotheses, tokens) bool: the tokens from ``first`` on that it sees.
         """
         mine = self.writers[:, first:, None] == np.arange(self.beam)
-        return (mine & seen[..., None]).reshape(len(seen) // self.beam, 1, self.beam, -1)
+        mine, once = mine & seen[..., None], max(0, self.once - first)
+        others = mine[:, once:].reshape(len(mine), -1)
+        mine = np.concatenate([mine[:, :once, 0], others], axis=1)
+        return mine.reshape(len(seen) // self.beam, 1, self.beam, -1)
 
     def reorder(self, order: np.ndarray, groups: np.ndarray) -> None:
         """Continue hypothesis ``order[i]`` as hypothesis i; these are of the old groups
@@ -239,46 +249,39 @@ class OwnKeys:
 
     def _keep(self, groups: np.ndarray) -> None:
         """Keep these groups; those before the first that leaves are not copied."""
-        n, left = len(self), np.flatnonzero(groups != np.arange(len(groups)))
+        end, left = self.column(len(self)), np.flatnonzero(groups != np.arange(len(groups)))
         first = int(left[0]) if len(left) else len(groups)
         index = on_device(groups[first:], self.device)
         for module, sides in self.sides.items():
-            sides[:, first : len(groups), :, :n] = sides[:, :, :, :n].index_select(1, index)
+            sides[:, first : len(groups), :, :end] = sides[:, :, :, :end].index_select(1, index)
             self.sides[module] = sides[:, : len(groups)]
 
-    def agreed(self) -> int:
-        """Return how many of the first tokens all hypotheses of each group have in common, over all
-        groups.
+    def store_once(self) -> None:
+        """Store the first tokens once that all hypotheses of each group have in common, over all
+        groups; some more of them pay.
         """
         groups = self.writers.reshape(-1, self.beam, len(self))
         differs = (groups != groups[:, :1]).any(axis=(0, 1))
-        return int(differs.argmax()) if differs.any() else len(differs)
+        agreed, once = int(differs.argmax()) if differs.any() else len(differs), self.once
+        if agreed < once + SHARED_BLOCK:
+            return
+        own = groups[:, 0, once:agreed] + np.arange(agreed - once) * self.beam + once
+        others = np.arange(self.column(agreed), self.column(len(self)))
+        columns = np.concatenate([own, np.tile(others, (len(groups), 1))], axis=1)
+        index = on_device(columns, self.device)[:, None, :, None]
+        for sides in self.sides.values():
+            sides[:, :, :, once : once + columns.shape[1]] = sides.take_along_dim(index[None], 3)
+        self.writers[:, :agreed], self.once = 0, agreed
 
-    def of_first(self, sides: Tensor, number: int) -> Tensor:
-        """Return the first keys and values of each group's first hypothesis, (2, groups * number,
-        heads, dim).
+    def of_first(self, sides: Tensor) -> Tensor:
+        """Return the keys and values of each group's first hypothesis, (2, groups, heads, tokens,
+        dim); none is stored once.
 
         ``sides``: of a module.
         """
-        writers = self.writers[:: self.beam, :number].ravel()
-        place = np.arange(len(writers)) * self.beam + writers
-        flat = sides[:, :, :, :number].permute(0, 1, 3, 4, 2, 5).flatten(1, 3)
-        return flat.index_select(1, on_device(place, self.device))
-
-    def take(self, number: int) -> tuple[np.ndarray, dict[MultiheadAttention, Tensor]]:
-        """Remove the first tokens, which the hypotheses of each group have in common.
-
-        Returns:
-            their tags (groups, number), and by module keys and values (2, groups * number, heads,
-            dim).
-        """
-        tags = self.tags[:: self.beam, :number]
-        taken = {module: self.of_first(sides, number) for module, sides in self.sides.items()}
-        self.sides = {
-            module: sides[:, :, :, number:].clone() for module, sides in self.sides.items()
-        }
-        self.tags, self.writers = self.tags[:, number:], self.writers[:, number:]
-        return tags, taken
+        columns = self.writers[:: self.beam] + np.arange(len(self)) * self.beam
+        index = on_device(columns, self.device)[:, None, :, None]
+        return sides.take_along_dim(index[None], 3)
 
 
 def tags_by_document(layout: Ragged) -> np.ndarray:

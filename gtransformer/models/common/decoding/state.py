@@ -26,25 +26,21 @@ class CachedState:
 
     Args:
         decoder: the decoder, in evaluation mode.
-        memory: encoder output; its ``documents`` are those that each hypothesis translates, in
-            groups of ``beam``.
+        memory: encoder output.
+        documents: (groups,) int64, the document that each group of hypotheses translates.
         beam: how many hypotheses form a group. Several groups may translate sentences of one
             document.
     """
 
-    def __init__(self, decoder: DocumentEmbedding, memory: Memory, beam: int):
+    def __init__(
+        self, decoder: DocumentEmbedding, memory: Memory, documents: np.ndarray, beam: int
+    ):
         self.decoder, self.memory, self.beam = decoder, memory, beam
         self.device, dtype = memory.states.device, decoder.embed_tokens.weight.dtype
-        documents = (
-            np.arange(memory.layout.batch)
-            if memory.documents is None
-            else memory.documents.cpu().numpy()
-        )
-        self.documents = documents[::beam]  # of each group
+        self.documents = documents
         self.prefixes = Prefixes(len(self.documents), beam, self.device, dtype)
         self.view = StepView(self.prefixes, memory.by_name())
         self.batch_keys = decoder.batch_keys(memory, beam)
-        self.clock = 0
         self.vocabulary = len(decoder.output_projection.weight)
         # A state of the decoder's own may precede the words; it has no position.
         self.before = int(decoder.state_before(memory) is not None)
@@ -68,11 +64,8 @@ class CachedState:
             tokens.unsqueeze(1), self.view.newest, self.memory.per_document
         )
         x = self.decoder.run_layers(x, self.view)
-        self.clock += 1
-        if self.clock % SHARED_BLOCK == 0:
-            number = self.view.shareable()
-            if number >= SHARED_BLOCK:
-                self.prefixes.share(number)
+        if len(self.prefixes.own) % SHARED_BLOCK == 0:
+            self.prefixes.own.store_once()
         return x
 
     def force(self, targets: Sequence[Tensor]) -> Tensor:
@@ -118,7 +111,7 @@ class CachedState:
             groups: (new groups,) int64, the old group whose document each translates.
             lengths: (new groups,) int64, with how many tokens of that document's target it begins.
         """
-        self.reorder(torch.from_numpy((groups[:, None] * self.beam + np.arange(self.beam)).ravel()))
+        self.reorder((groups[:, None] * self.beam + np.arange(self.beam)).ravel())
         self.prefixes.place(lengths + self.before)
 
     def skip(self, positions: np.ndarray) -> None:
@@ -131,16 +124,15 @@ class CachedState:
         """Compute logits, (n, channels) -> (n, vocabulary)."""
         return self.decoder.output_layer(features)
 
-    def reorder(self, order: Tensor) -> None:
+    def reorder(self, order: np.ndarray) -> None:
         """Continue hypothesis ``order[i]`` as hypothesis i; documents may leave, hypotheses of one
         may swap.
         """
-        host = order.numpy(force=True)
-        groups = host[:: self.beam] // self.beam
-        self.prefixes.reorder(host, groups)
+        groups = order[:: self.beam] // self.beam
+        self.prefixes.reorder(order, groups)
         self.documents = self.documents[groups]
         if self.batch_keys is not None:
-            self.batch_keys.reorder(host, groups)
+            self.batch_keys.reorder(order, groups)
 
     def finish(self, document: int, tokens: Tensor) -> None:
         """Receive a document's translation, (n,) int64 without the language symbol, before the

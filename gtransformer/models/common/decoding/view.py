@@ -121,30 +121,6 @@ class Prefixes:
         shared = np.where(np.arange(shared.shape[1]) < self.lengths[:, None], shared, ABSENT)
         return np.concatenate([shared.repeat(self.beam, axis=0), self.own.tags], axis=1)
 
-    def share(self, number: int) -> None:
-        """Store once what the hypotheses of each group have in common: so many of their own
-        tokens.
-        """
-        before = self.shared.starts[self.document]
-        new_tags, new = self.own.take(number)
-        groups, total = len(before), int(self.shared.starts[-1])
-        lengths = self.lengths + number
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        tags = np.full((groups, lengths.max()), ABSENT)
-        index = []
-        for group, (begin, length) in enumerate(zip(before, self.lengths, strict=True)):
-            tags[group, :length] = self.shared_tags[self.document[group], :length]
-            tags[group, length : length + number] = new_tags[group]
-            index += [np.arange(begin, begin + length), total + group * number + np.arange(number)]
-        index = on_device(np.concatenate(index), self.device)
-        shared = SharedKeys(starts)
-        for module, sides in new.items():
-            if module in self.shared.sides:
-                sides = torch.cat([self.shared.sides[module], sides], dim=1)
-            shared.sides[module] = sides.index_select(1, index)
-        self.begin(shared, tags, np.arange(groups))
-        self.lengths = lengths
-
     def reorder(self, order: np.ndarray, groups: np.ndarray) -> None:
         """Continue hypothesis ``order[i]`` as hypothesis i; these are of the old groups
         ``groups``.
@@ -233,23 +209,6 @@ class StepView:
         """See ``View.recurrence``."""
         return StepRecurrence(self, scope == BySentence())
 
-    def shareable(self) -> int:
-        """Return how many own tokens to store once: those that all hypotheses of a group have in
-        common.
-
-        Tokens that a scope with a narrow view still sees stay where they are, so that it reads one
-        place only.
-        """
-        own, document = self.prefixes.own, self.prefixes.document
-        if len(np.unique(document)) < len(document) and self.prefixes.lengths.any():
-            return 0  # groups share the documents that they begin with
-        narrow = [
-            one.first
-            for one in self.patterns.values()
-            if isinstance(one, PrefixPattern) and one.is_narrow
-        ]
-        return min(own.agreed(), max(narrow, default=len(own)))
-
 
 class MemoryPattern:
     """A scope's pattern of the newest tokens over a memory (``modules.attention.Pattern``)."""
@@ -292,7 +251,6 @@ class PrefixPattern:
 
     Attributes:
         first: the first own token that a hypothesis sees.
-        is_narrow: whether some token of the prefixes is seen by none.
     """
 
     def __init__(self, prefixes: Prefixes, scope: Scope):
@@ -311,7 +269,6 @@ class PrefixPattern:
         if self.reads_shared:
             begins = prefixes.shared.starts[prefixes.document]
             self.reading.look(prefixes.shared, begins, seen[:, :shared])
-        self.is_narrow = not seen.any(axis=0)[0]
         self.first = int(own.any(axis=0).argmax())
         blind = ~seen.any(axis=1)
         visible = prefixes.own.visible(
@@ -337,7 +294,7 @@ class PrefixPattern:
         relative: Tensor | None = None,
     ):
         """See ``Pattern.attend``; k and v are those of ``project``."""
-        keys, values = v[:, :, :, self.first :].flatten(3, 4)
+        keys, values = v[:, :, :, self.prefixes.own.column(self.first) :]
         q, mask = by_group(q, self.prefixes.beam), self.mask
         if relative is not None:
             scores = self._relative_scores(q, relative)
@@ -364,8 +321,9 @@ class PrefixPattern:
         """
         clip, beam = len(table) // 2, self.prefixes.beam
         if clip not in self.distances:
-            own = len(self.prefixes.own)
-            distance = np.arange(self.first - own + 1, 1).repeat(beam)[None].repeat(len(q), axis=0)
+            own, tokens = len(self.prefixes.own), np.arange(self.first, len(self.prefixes.own))
+            columns = np.where(tokens < self.prefixes.own.once, 1, beam)
+            distance = np.tile((tokens - own + 1).repeat(columns), (len(q), 1))
             if self.reads_shared:
                 column = self.reading.first[:, None] + np.arange(self.reading.index.shape[1])
                 outer = column - (self.prefixes.lengths[:, None] + own - 1)

@@ -154,11 +154,11 @@ class PackedLinear:
         self.dtype = dtype or weight.dtype
         weight = weight.detach().to(self.dtype)
         self.bias = None if bias is None else bias.detach().to(self.dtype)
-        if self.dtype == torch.bfloat16:
-            pays = torch.ops.mkldnn._is_mkldnn_bf16_supported()
-        else:
-            pays = self.dtype == torch.float32 and onednn_is_faster(packed=True)
-        self.packs = pays and weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
+        self.packs = weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
+        if self.packs and self.dtype == torch.bfloat16:
+            self.packs = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        elif self.packs:
+            self.packs = self.dtype == torch.float32 and onednn_is_faster(packed=True)
         self.weight, self.uses = weight, 0
 
     def __call__(self, x: Tensor) -> Tensor:

@@ -42,12 +42,15 @@ def load_bert(model: GTransformerBertModel, folder: str | Path) -> None:
     """
     encoder, dictionary = model.encoder, model.encoder.dictionary
     bert, words = read_bert(Path(folder))
-    # Sizes show in the parameters, these two do not.
-    ours = encoder.cfg.encoder_layers, encoder.cfg.encoder_attention_heads
-    theirs = bert.config.num_hidden_layers, bert.config.num_attention_heads
+    # Sizes show in the parameters, these do not.
+    cfg, given = encoder.cfg, bert.config
+    ours = cfg.encoder_layers, cfg.encoder_attention_heads, cfg.activation_fn, cfg.layer_norm_eps
+    theirs = given.num_hidden_layers, given.num_attention_heads
+    theirs += given.hidden_act, given.layer_norm_eps
     if ours != theirs:
         raise UserError(
-            f"{folder}: give --encoder-layers {theirs[0]} --encoder-attention-heads {theirs[1]}"
+            f"{folder}: layers, heads, activation and layer_norm_eps are {theirs}, here {ours}; "
+            "give its --encoder-layers and --encoder-attention-heads, or a BERT with the others"
         )
     # BERT lacks padding, which stays zero, and language symbols.
     rows = [row for row, word in enumerate(dictionary.symbols) if word in words]

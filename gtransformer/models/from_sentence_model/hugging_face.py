@@ -54,12 +54,18 @@ def read_hugging_face(
             f"{folder}: a model of type '{kind}'; models of types marian, m2m_100 (M2M-100, "
             "NLLB-200) and mbart (mBART-50) can be read"
         )
+    # transformers reads it only where peft is installed.
+    if (folder / "adapter_config.json").is_file():
+        raise UserError(
+            f"{folder}: holds an adapter; merge it into its model (peft's merge_and_unload), save "
+            "that in a folder, and give it"
+        )
     read_vocabularies = _marian_vocabularies if kind == MARIAN else _many_languages
     try:
         config = transformers.AutoConfig.from_pretrained(folder)
         source, target = read_vocabularies(folder, config, (source_lang, target_lang), pieces_of)
         model = _load(folder)
-    except (UserError, ModuleNotFoundError):
+    except UserError:
         raise
     except Exception as error:  # the library raises what its parsers raise
         raise UserError(
@@ -80,6 +86,11 @@ def read_hugging_face(
     decoder = encoder if torch.equal(encoder, decoder) else decoder
     output = None if torch.equal(output, decoder) else output
     for side, table in ((source, encoder), (target, decoder)):
+        if len(side.words) > len(table):
+            raise UserError(
+                f"{folder}: {len(side.words)} words, {len(table)} embeddings; give the model's own "
+                "tokeniser"
+            )
         side.words += map(UNUSED.format, range(len(side.words), len(table)))
     bias = getattr(model, "final_logits_bias", torch.zeros(1)).reshape(-1)
     bias = bias if bias.any() else None
@@ -119,8 +130,13 @@ def _load(folder: Path) -> Any:
 
 def read_structure(folder: Path, config: Any, kind: str) -> dict[str, Any]:
     """Return the structure as options of this package. Raises UserError for another start of the
-    decoder.
+    decoder, and for an activation that no layer here has.
     """
+    if config.activation_function not in ACTIVATIONS:
+        raise UserError(
+            f"{folder}: activation {config.activation_function}; give a model with one of "
+            f"{', '.join(ACTIVATIONS)}"
+        )
     if kind != MARIAN and config.decoder_start_token_id != config.eos_token_id:
         raise UserError(
             f"{folder}: its decoder begins with token {config.decoder_start_token_id}, not with "

@@ -8,6 +8,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
+from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.bert import GTransformerBertConfig, GTransformerBertModel
 from gtransformer.plugin.bert import load_bert
 from gtransformer.preprocess.instances import write_dictionary
@@ -86,3 +87,12 @@ def test_encoder_of_one_sentence_is_berts(folder, source):
     expected, found = encode_both(folder, source, model, documents)
     assert relative_error(found, expected) < 1e-5
     assert torch.equal(model.decoder.state_dict()["layers.0.fc1.weight"], before)
+
+
+def test_another_activation(tmp_path, source):
+    """Its parameters would fit."""
+    save_bert(tmp_path, hidden_act="relu", num_hidden_layers=3)
+    config = GTransformerBertConfig(**SIZES)
+    model = GTransformerBertModel.build(config, source, tiny_dictionary(5))
+    with pytest.raises(UserError, match="relu"):
+        load_bert(model, tmp_path)

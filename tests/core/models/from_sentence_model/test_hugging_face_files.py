@@ -43,6 +43,9 @@ def emptied(folder: Path) -> Path:
 
 
 FAULTS = {
+    "adapter": ("m2m", lambda f: write_json(f / "adapter_config.json", {}), "an adapter"),
+    "activation": ("m2m", lambda f: changed(f, activation_function="tanh"), "activation tanh"),
+    "more words": ("m2m", lambda f: (f / "vocab.json").unlink(), "words, 163 embeddings"),
     "8 bits": (
         "m2m",
         lambda f: changed(f, quantization_config={"load_in_8bit": True}),

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from gtransformer.installation import as_typed
+from gtransformer.installation import with_pip_names
 
 # Packages that only an extra brings.
 EXTRAS = {"fairseq": "train", "omegaconf": "train", "transformers": "hf", "tokenizers": "hf"}
@@ -50,7 +50,7 @@ def cli_main(main: Callable[..., int | None]) -> Callable[..., int]:
             message = explain(error)
             if message is None:
                 raise
-            print(f"error: {as_typed(message)}", file=sys.stderr)
+            print(f"error: {with_pip_names(message)}", file=sys.stderr)
             return 1
 
     return wrapped
@@ -121,7 +121,7 @@ def install_excepthook() -> None:
         if message is None:
             previous(kind, error, trace)
         else:
-            print(f"error: {as_typed(message)}", file=sys.stderr)
+            print(f"error: {with_pip_names(message)}", file=sys.stderr)
 
     hook.reports_user_errors = True
     sys.excepthook = hook

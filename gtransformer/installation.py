@@ -64,7 +64,7 @@ def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
     return found
 
 
-def as_typed(text: str) -> str:
+def with_pip_names(text: str) -> str:
     """Return a text with extras in the form for pip: ``.[hf]`` in a checkout, else
     ``gtransformer[hf]``.
     """

@@ -18,7 +18,7 @@ from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.tables import accuracy_table
 from gtransformer.files import check_output, write_json
 from gtransformer.installation import provenance
-from gtransformer.preprocess.chain import read_settings
+from gtransformer.preprocess.chain import prepared_settings
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -54,7 +54,7 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.preprocess.suites import read_suite
 
     suite = read_suite(args.items, args.context, args.documents)
-    settings = read_settings(args.prepared)
+    settings = prepared_settings(args.prepared)
     pair = settings["source_lang"], settings["target_lang"]
     # Suites of ctxpro have no languages here, as they have no wrong translations to score.
     if tuple(map(two_letters, pair)) != suite.langs:

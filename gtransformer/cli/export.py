@@ -35,9 +35,8 @@ def main(argv: list[str] | None = None) -> None:
     """Find the parts, write the directory, print its contents."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.plugin.checkpoints import model_in
-
     # Imported here, so that --help need not wait for PyTorch and fairseq.
+    from gtransformer.plugin.checkpoints import model_in
     from gtransformer.plugin.export import export, usual_search
     from gtransformer.run.stage import SEARCH
 

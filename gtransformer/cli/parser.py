@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtransformer.installation import as_typed
+from gtransformer.installation import with_pip_names
 
 
 class _Imported(argparse.Action):
@@ -23,7 +23,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Return what ``--help`` prints."""
-        return as_typed(super().format_help())
+        return with_pip_names(super().format_help())
 
     def add_user_dir(self) -> None:
         """Add ``--user-dir``, the code of a user's own system, for commands that load a model."""

@@ -107,6 +107,8 @@ def translated(lines: list[str], args: argparse.Namespace) -> Iterator[Any]:
     options = model.options.given(vars(args))
     split = sentence_splitter(model.directory.source_lang) if args.split_sentences else None
     remarks, documents = model.remarks(), 0
+    if not is_subtitles(args.input):  # whose lines are no cues
+        remarks.place = "line {number}"
     with tqdm(total=len(lines), unit=" lines", disable=args.quiet, leave=False) as bar:
         for window in model.translate_lines(lines, options, split, args.one_document):
             for line in window:

@@ -42,11 +42,6 @@ class Outcome:
     solved: bool
     detail: dict[str, Any]
 
-    @property
-    def group(self) -> str | None:
-        """The film or document of the item."""
-        return self.item.film
-
     def to_json(self) -> dict[str, Any]:
         """Return the item and its outcome as a JSON object."""
         shown = {key: getattr(self.item, key) for key in ("id", "phenomenon", "distance", "film")}
@@ -60,7 +55,7 @@ def accuracy(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     solved = [outcome.solved for outcome in outcomes]
     return {
         "accuracy": 100.0 * sum(solved) / len(solved),
-        "standard_error": standard_error(solved, [outcome.group for outcome in outcomes]),
+        "standard_error": standard_error(solved, [outcome.item.film for outcome in outcomes]),
         "solved": sum(solved),
         "items": len(solved),
     }
@@ -151,7 +146,7 @@ def sign_tests(baseline: Sequence[Outcome], system: Sequence[Outcome]) -> dict[s
         gains: Counter[int | str] = Counter()
         for number, (old, new) in enumerate(pairs):
             # An item without a film is a unit by itself; names of films are no numbers.
-            gains[number if new.group is None else new.group] += new.solved - old.solved
+            gains[new.item.film or number] += new.solved - old.solved
         better = sum(gain > 0 for gain in gains.values())
         worse = sum(gain < 0 for gain in gains.values())
         p_value = None

@@ -19,7 +19,7 @@ from gtransformer.evaluation.sentence_scores import (
     silent,
     size,
 )
-from gtransformer.preprocess.chain import read_settings
+from gtransformer.preprocess.chain import prepared_settings
 from gtransformer.preprocess.suites import Item
 
 
@@ -65,7 +65,7 @@ def capacity_of(scheme: InstanceScheme, prepared: Path) -> Capacity:
             instances.
     """
     if scheme.kind == STORED:
-        settings = read_settings(prepared)
+        settings = prepared_settings(prepared)
         most, tokens = settings.get("max_sents"), settings.get("max_instance_tokens")
         return Capacity(most, most, None if tokens is None else tokens - 1, longer_side=True)
     # Stored and greedy instances have fewer tokens than their limit, parts have as many.

@@ -79,13 +79,11 @@ def read_target_pieces(prepared: Path, instance_index: InstanceIndex) -> list[li
 REFERENCES = ("raw", "release")
 
 
-def raw_tokenizer(reference: Documents, wanted: str | None = None, lang: str = "") -> str:
+def raw_tokenizer(reference: Documents, tokenizer: str | None = None, lang: str = "") -> str:
     """Return sacrebleu's tokeniser for untouched text: the given one, else by language, else by the
     text's script.
     """
-    return wanted or bleu_tokenizer(
-        lang, (sentence for document in reference for sentence in document)
-    )
+    return tokenizer or bleu_tokenizer(lang, chain.from_iterable(reference))
 
 
 def render(
@@ -114,12 +112,12 @@ def render(
         return reference, texts, raw_tokenizer(reference, tokenizer, lang)
     text = release_text(prepared, lang)
     pieces = join(instance_index, read_target_pieces(prepared, instance_index))
-    wanted = []
+    current = []
     for translation in translations:  # the reference is detokenised in the translated instances
         first = translation.first_sentence
         instance = pieces[translation.document][first : first + translation.sentences]
-        wanted.append(translation.taken(text(instance)))
-    documents = join(taken_from(translations, instance_index), wanted)
+        current.append(translation.taken(text(instance)))
+    documents = join(taken_from(translations, instance_index), current)
     reference = [[sentence or "" for sentence in document] for document in documents]
     return reference, [text(sentences) for sentences in produced], "13a"
 

@@ -58,7 +58,7 @@ def accuracy_table(systems: Mapping[str, Mapping], tests: Mapping[str, Mapping])
     """Return a row per system and phenomenon: accuracy, right items, these by distance, and the
     sign test.
 
-    ``systems`` and ``tests`` are reports of ``accuracy.report`` by name.
+    ``systems`` and ``tests`` are reports of ``accuracy.suite_report`` by name.
     """
     distances = dict.fromkeys(
         row for system in systems.values() for row in system.get("by_distance", ())

@@ -12,7 +12,7 @@ from gtransformer.evaluation.sentence_scores import SentenceScorer
 from gtransformer.plugin.checkpoints import load_trained
 from gtransformer.plugin.options import wants_document
 from gtransformer.plugin.task import TranslationDocTask
-from gtransformer.preprocess.chain import read_settings
+from gtransformer.preprocess.chain import prepared_settings
 
 
 def load_model(prepared: Path, checkpoint: Path, cpu: bool) -> tuple[nn.Module, TranslationDocTask]:
@@ -27,7 +27,7 @@ def load_model(prepared: Path, checkpoint: Path, cpu: bool) -> tuple[nn.Module, 
         raise UserError(f"{checkpoint}: not trained with --task translation_doc")
     word = getattr(model.cfg, "target_prefix", None)
     # Text that is scored is not loaded as a split, where this is checked, too.
-    if word is not None and read_settings(prepared).get("target_prefix") != word:
+    if word is not None and prepared_settings(prepared).get("target_prefix") != word:
         raise UserError(
             f"{prepared}: its sentences do not begin with {word}, as the model's do; prepare the "
             "corpus with --vocabulary and the directory of the converted model"

@@ -33,7 +33,7 @@ PIECE_FILES = SENTENCEPIECE_FILE, TOKENIZER_FILE
 TEXT_FILES = (CODES, f"{TRUECASER}*", *PIECE_FILES, TARGET_PIECES, WORDPIECE_FILE)
 
 
-def read_settings(prepared: str | Path) -> dict[str, Any]:
+def prepared_settings(prepared: str | Path) -> dict[str, Any]:
     """Read the settings of a prepared corpus or model directory; UserError if it is neither."""
     manifest = Path(prepared) / "manifest.json"
     content = read_json(manifest)
@@ -114,7 +114,7 @@ def open_text(prepared: str | Path, lang: str, prefix: bool = True) -> Text:
     ``prefix``: whether ``encode`` adds the word that the side's sentences begin with, if any.
     Raises UserError if ``prepared`` is neither, or lacks the language.
     """
-    prepared, settings = Path(prepared), read_settings(prepared)
+    prepared, settings = Path(prepared), prepared_settings(prepared)
     pair = settings["source_lang"], settings["target_lang"]
     if lang not in pair:
         raise UserError(f"{prepared}: prepared for {'-'.join(pair)}, which lacks {lang}")

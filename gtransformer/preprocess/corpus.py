@@ -96,9 +96,9 @@ def find_splits(
         if splits:
             return splits
     names = sorted(path.name for path in raw.iterdir())
-    wanted = raw_file(Path(), langs, "train", source_lang)
+    example = raw_file(Path(), langs, "train", source_lang)
     raise UserError(
-        f"{raw}: no files for the language pair {'-'.join(langs)} ({wanted} and so on); it has "
+        f"{raw}: no files for the language pair {'-'.join(langs)} ({example} and so on); it has "
         f"{', '.join(names[:8]) or 'no files at all'}"
     )
 

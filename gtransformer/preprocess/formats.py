@@ -356,12 +356,12 @@ def _pair(path: Path, where: str, source: str, target: str) -> Pair:
     return check_reserved(path, where, sides[0]), check_reserved(path, where, sides[1])
 
 
-def _same_language(lang: str, wanted: str) -> bool:
-    """Return whether a language is the wanted one: ``en-US`` is ``en``, but not ``en-GB``; "" is
+def _same_language(stated: str, lang: str) -> bool:
+    """Return whether a stated language is ``lang``: ``en-US`` is ``en``, but not ``en-GB``; "" is
     any.
     """
-    lang, wanted = (name.lower().replace("_", "-") for name in (lang, wanted))
-    return not lang or wanted == (lang if "-" in wanted else lang.partition("-")[0])
+    stated, lang = (name.lower().replace("_", "-") for name in (stated, lang))
+    return not stated or lang == (stated if "-" in lang else stated.partition("-")[0])
 
 
 def _elements(path: Path, tag: str) -> Iterator[etree._Element]:
@@ -433,11 +433,14 @@ def draw_splits(documents: Iterable[list[Pair]], shares: str) -> dict[str, list[
     ``shares``: of train, dev and test, as ``0.8,0.1,0.1``. The order of documents is kept.
     """
     documents = list(documents)
-    _, *held_out = shares.split(",")
-    dev, test = (max(1, round(len(documents) * float(share))) for share in held_out)
     # Whole documents, since sentences of one document are similar. The same ones each time, so that
     # models can be compared.
-    drawn = random.Random(1).sample(range(len(documents)), dev + test)
+    try:
+        _, dev, test = (max(1, round(len(documents) * float(share))) for share in shares.split(","))
+        drawn = random.Random(1).sample(range(len(documents)), dev + test)
+    except ValueError:
+        what = "give the shares of train, dev and test of at least three documents: 0.8,0.1,0.1"
+        raise UserError(f"--divide {shares}: {what}") from None
     split_of = dict.fromkeys(drawn[:dev], "dev") | dict.fromkeys(drawn[dev:], "test")
     parts: dict[str, list[list[Pair]]] = {split: [] for split in SPLITS}
     for number, document in enumerate(documents):

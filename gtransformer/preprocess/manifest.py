@@ -15,7 +15,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import digest, read_json, sha256, write_json
 from gtransformer.installation import versions
 from gtransformer.optional import read_wordpiece_tokeniser
-from gtransformer.preprocess.chain import dictionary_of, read_settings, text_files
+from gtransformer.preprocess.chain import dictionary_of, prepared_settings, text_files
 from gtransformer.preprocess.clean import CleanReport
 from gtransformer.preprocess.instances import InstanceReport
 from gtransformer.preprocess.tokenisers import SentencePieces, codes_fit, read_codes
@@ -128,7 +128,7 @@ def with_vocabulary(settings: Settings) -> Settings:
     """
     if not settings.vocabulary:
         return settings
-    model = read_settings(settings.vocabulary)
+    model = prepared_settings(settings.vocabulary)
     pair = model["source_lang"], model["target_lang"]
     if pair != settings.pair():
         raise UserError(
@@ -217,20 +217,20 @@ def description(settings: Settings, splits: Mapping[str, tuple[Path, Path]]) -> 
     return {"settings": values, "given": given, "inputs": inputs}
 
 
-def difference(manifest: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
+def difference(manifest: Mapping[str, Any], requested: Mapping[str, Any]) -> str | None:
     """Return how a prepared corpus differs from what is asked for (``description``); None if it
     does not.
     """
     for part, what in (("settings", "options"), ("given", "vocabulary"), ("inputs", "raw files")):
-        before, now = manifest.get(part, {}), wanted[part]
+        before, now = manifest.get(part, {}), requested[part]
         changed = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
         if changed:
             return f"other {what}: {', '.join(changed)}"
     return None
 
 
-def kept(output: Path, wanted: Mapping[str, Any], overwrite: bool) -> dict[str, Any] | None:
-    """Return the manifest of a finished corpus that is what is ``wanted``; None if it has to be
+def kept(output: Path, requested: Mapping[str, Any], overwrite: bool) -> dict[str, Any] | None:
+    """Return the manifest of a finished corpus that is what is ``requested``; None if it has to be
     made.
 
     Raises UserError for a directory with other content, and without ``overwrite`` for another
@@ -245,7 +245,7 @@ def kept(output: Path, wanted: Mapping[str, Any], overwrite: bool) -> dict[str, 
             )
         return None
     manifest = read_json(path)
-    changed = difference(manifest, wanted)
+    changed = difference(manifest, requested)
     if changed is None:
         return manifest
     if not overwrite:
@@ -293,14 +293,14 @@ def split_counts(
 def write(
     output: Path,
     settings: Settings,
-    wanted: Mapping[str, Any],
+    requested: Mapping[str, Any],
     splits: dict[str, dict[str, Any]],
     command: str,
 ) -> dict[str, Any]:
     """Write ``output/manifest.json`` when all else is written, and return it.
 
     Args:
-        wanted: ``description``.
+        requested: ``description``.
         splits: the counts of each.
         command: the command line.
     """
@@ -308,12 +308,8 @@ def write(
     files = sorted(path for path in output.rglob("*") if path.is_file())
     manifest = {
         "splits": splits,
-        "tokens_are": "BPE tokens without <s> and </s>",
-        "vocabulary": {
-            "size": len(dictionary) + len(RESERVED),
-            "borrowed_from": settings.vocabulary,
-        },
-        **wanted,
+        "vocabulary": {"size": len(dictionary) + len(RESERVED)},
+        **requested,
         "command": command,
         "versions": versions(PACKAGES),
         "outputs": {str(path.relative_to(output)): sha256(path) for path in files},

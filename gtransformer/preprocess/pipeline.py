@@ -72,8 +72,8 @@ def prepare(
         )
     check_given(settings)
     # Before any work: a corpus that exists is kept or refused at once.
-    wanted = manifest.description(settings, splits)
-    if found := manifest.kept(output, wanted, overwrite):
+    requested = manifest.description(settings, splits)
+    if found := manifest.kept(output, requested, overwrite):
         _report(f"{output}: prepared before from the same files with the same settings, kept")
         return found
 
@@ -82,7 +82,7 @@ def prepare(
     try:
         counts = build(splits, work, settings)
         shutil.rmtree(work / STEPS)
-        made = manifest.write(work, settings, wanted, counts, command)
+        made = manifest.write(work, settings, requested, counts, command)
         if output.exists():  # an earlier corpus, and nothing else (``manifest.kept`` has looked)
             shutil.rmtree(output)
         os.replace(work, output)

@@ -235,9 +235,8 @@ def read_suite(
         )
     raise UserError(
         f"{first}: no test set that is known: contrapro.json ('src segment', 'errors', ...), a "
-        "directory with "
-        "contrapro.text.en, ctxpro ('expected', 'rule', ...), or the format of Voita et al. "
-        "('src', 'dst', ...)"
+        "directory with contrapro.text.en, ctxpro ('expected', 'rule', ...), or the format of "
+        "Voita et al. ('src', 'dst', ...)"
     )
 
 
@@ -258,8 +257,7 @@ def _json_items(data: Sequence[dict[str, Any]], context: int, documents: Path | 
     if context and documents is None:
         raise UserError(
             "the context is not in this file; give the documents of OpenSubtitles2018 with "
-            "--documents, or score the "
-            "sentences alone (--context 0)"
+            "--documents, or score the sentences alone (--context 0)"
         )
     before = _contexts(data, documents, context) if context else [[]] * len(data)
     items = []
@@ -286,8 +284,8 @@ def _contexts(data: Sequence[dict[str, Any]], folder: Path, count: int) -> list[
     if 2 * matching <= len(data):
         raise UserError(
             f"{folder}: only {matching} of {len(data)} segments match the line of their 'segment "
-            "id'; give the "
-            "OpenSubtitles2018 documents that ContraPro was made from, one segment a line"
+            "id'; give the OpenSubtitles2018 documents that ContraPro was made from, one segment a "
+            "line"
         )
     if matching < len(data):
         logging.getLogger(__name__).warning(

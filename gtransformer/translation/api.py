@@ -44,10 +44,6 @@ class Translation:
     text: str
     score: float
 
-    def as_json(self) -> dict[str, str | float]:
-        """Return an object with ``translation`` and ``score``."""
-        return {"translation": self.text, "score": round(self.score, 4)}
-
 
 @dataclass(frozen=True)
 class TranslatedLine:
@@ -80,7 +76,10 @@ class TranslatedLine:
         documents), ``source`` as read, ``translation``, its ``score`` (null for a line that is not
         a sentence), and, if there are several, ``nbest``.
         """
-        nbest = [translation.as_json() for translation in self.translations]
+        nbest = [
+            {"translation": found.text, "score": round(found.score, 4)}
+            for found in self.translations
+        ]
         value: dict = {
             "line": self.line.number,
             "document": None if self.line.breaks else self.line.document,

@@ -29,8 +29,9 @@ MOST_LINES = 10_000  # of a window, also of blank lines
 CONTINUING = "##"  # a wordpiece that goes on with a word
 WIDE_ENDS = "。，；：！？、"  # a word ends at them without a blank, too
 CLAUSE_ENDS = frozenset(f",;:.!?…{WIDE_ENDS}")
-# A line that begins or ends a block of code, as in Markdown: with a word, or attributes.
-FENCE = re.compile(r"\s*```\s*(?:[^`\s]*|[^`]*[={][^`]*)\s*\Z")
+# A line that begins or ends a block of code, as in Markdown: with a word, or attributes. More ~
+# underline a heading.
+FENCE = re.compile(r"\s*(```|~~~(?!~))\s*(?:[^`\s]*|[^`]*[={][^`]*)\s*\Z")
 
 Encode = Callable[[list[str]], list[list[str]]]
 
@@ -105,7 +106,7 @@ def read_text(
     """
     iterator, number, document, sentence = iter(lines), 0, 0, 0
     marked = one_document  # whether only <d> ends a document
-    opened = 0  # the line that begins a block of code
+    opened, signs = 0, ""  # the line that begins a block of code, and its first signs
     while chunk := list(islice(iterator, CHUNK)):
         read: list[InputLine] = []
         for text in chunk:
@@ -133,8 +134,10 @@ def read_text(
             if mark:
                 _check_closed(opened)
                 opened = 0
-            elif fence:
-                opened = 0 if opened else number
+            elif fence and not opened:
+                opened, signs = number, fence[1]
+            elif fence and fence[1] == signs:
+                opened = 0
             read.append(line)
         # Together, since a call of the tokeniser costs more than a sentence.
         tokens = iter(encode([sentence for line in read for sentence in line.sentences]))
@@ -149,7 +152,7 @@ def _check_closed(opened: int) -> None:
     """Warn of a block of code that does not end; ``opened``: its first line, 0 without a block."""
     if opened:
         logging.getLogger(__name__).warning(
-            "line %d begins a block of code (```) that does not end; it is not translated", opened
+            "line %d begins a block of code that does not end; it is not translated", opened
         )
 
 
@@ -201,8 +204,12 @@ def cut(tokens: list[str], longest: int | None) -> list[list[str]]:
 class Remarks:
     """What a user should know about a translated text, each with the sentences that it holds for.
 
-    ``known``: the words of the source's dictionary.
+    Attributes:
+        place: how a sentence is named, by attributes of ``InputLine``.
+        known: the words of the source's dictionary.
     """
+
+    place = "sentence {sentence} of document {document}"
 
     def __init__(self, known: Container[str]):
         self.known = known
@@ -225,7 +232,7 @@ class Remarks:
         }
         for remark, holds in remarks.items():
             if holds:
-                where = f"sentence {line.sentence} of document {line.document}"
+                where = self.place.format(**vars(line))
                 self.places.setdefault(remark, []).append(where)
 
     def __iter__(self) -> Iterator[str]:

@@ -29,7 +29,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.saved import save
-from gtransformer.preprocess.chain import MODEL_KIND, read_settings
+from gtransformer.preprocess.chain import MODEL_KIND, prepared_settings
 from gtransformer.search.strategies import AUTO, FULL, PARALLEL, SLIDING
 from gtransformer.translation.options import SearchOptions
 
@@ -53,7 +53,7 @@ def model_settings(prepared: Path, checkpoint: Path, task: Mapping[str, Any]) ->
     """
     if task.get("_name", task.get("task")) != "translation_doc":
         raise UserError(f"{checkpoint}: not trained with --task translation_doc")
-    settings = read_settings(prepared)
+    settings = prepared_settings(prepared)
     pair = settings["source_lang"], settings["target_lang"]
     direction = task.get("source_lang") or pair[0], task.get("target_lang") or pair[1]
     if direction != pair:

@@ -149,7 +149,7 @@ def test_learned_positions_have_an_end(parts, tmp_path, capsys):
     capsys.readouterr()
     assert translate(["--model", str(parts / "model"), str(tmp_path / "text"), "--cpu"]) == 0
     output, errors = capsys.readouterr()
-    assert output.count("\n") == 2 and "cut in parts: 1 in all (sentence 2 of document 1)" in errors
+    assert output.count("\n") == 2 and "cut in parts: 1 in all (line 2)" in errors
 
 
 @pytest.mark.parametrize(

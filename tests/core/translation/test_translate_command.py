@@ -117,7 +117,7 @@ def test_blank_lines_and_list_marks(translate, text):
 def test_unknown_signs_are_remarked_once(translate, text):
     _, errors = translate(text(["The dog 🙂.", "The old dog sleeps.", "🙂 A river."]))
     assert errors.count("unknown to the model") == 1
-    assert "unknown to the model: 2 in all (sentence 1 of document 1, sentence 3" in errors
+    assert "unknown to the model: 2 in all (line 1, line 3)" in errors
 
 
 def test_pipes_and_compressed_files(translate, text, tmp_path, monkeypatch):

@@ -133,11 +133,12 @@ def test_a_sentence_without_tokens_is_no_text():
 
 def test_blocks_of_code(caplog):
     """One that does not end goes on to the end of the document, with a warning."""
-    code = ["```js {1} a=1", "x", "```", "y", "``` is a word", "```", "z", "<d>", "y", "```sh", "z"]
+    code = ["```js {1} a=1", "x", "~~~", "x", "```", "y", "``` is a word", "```", "z", "<d>", "y"]
+    code += ["~~~~", "y", "~~~", "z"]
     lines = list(read_text(code, words))
-    assert [line.text for line in lines if line.tokens] == ["y", "``` is a word", "y"]
+    assert [line.text for line in lines if line.tokens] == ["y", "``` is a word", "y", "y"]
     warned = [record.getMessage().partition(" begins")[0] for record in caplog.records]
-    assert warned == ["line 6", "line 10"]
+    assert warned == ["line 8", "line 14"]
 
 
 def test_list_marks_are_no_text():

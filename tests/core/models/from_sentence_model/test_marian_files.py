@@ -12,7 +12,7 @@ import torch
 
 from gtransformer.cli.model_convert import main as model_convert
 from gtransformer.models.from_sentence_model.marian import read_vocabularies
-from gtransformer.preprocess.chain import read_settings, text_of
+from gtransformer.preprocess.chain import prepared_settings, text_of
 from gtransformer.preprocess.manifest import Settings, with_vocabulary
 from gtransformer.preprocess.tokenisers import SentencePieces
 from gtransformer.translation.convert import convert
@@ -200,7 +200,7 @@ def test_punctuation_of_each_side(tmp_path, known, kept):
     train_pieces(saved.path.parent / "vocab.trg.spm", 51, 52, (*known, "-"))
     convert(saved.path, tmp_path / "model", "en", "de", SEARCH, {})
     settings = with_vocabulary(Settings(vocabulary=str(tmp_path / "model")))
-    for given in (read_settings(tmp_path / "model"), vars(settings)):
+    for given in (prepared_settings(tmp_path / "model"), vars(settings)):
         source, target = (text_of(tmp_path / "model", given, lang) for lang in ("en", "de"))
         assert source.normalised("„da“ – –") == '"da" - -'
         assert target.normalised("„da“ – –") == kept

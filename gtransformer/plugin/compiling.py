@@ -101,8 +101,8 @@ class Compiling:
             parts = side.datasets if isinstance(side, ConcatDataset) else [side]
             counts.append(np.concatenate([np.diff(one.ranges)[:, 0] for one in parts]))
             longest.append(max(int(one.sentences.lengths.max(initial=1)) for one in parts))
-            if model.restarts and model.embed_positions is not None:
-                # The graph does not check it; fairseq leaves out long documents, not sentences.
+            # The graph does not check it; fairseq leaves out long documents, not sentences.
+            if model.restarts and longest[-1] > model.sentence_positions():
                 model.embed_positions.grow(longest[-1])
         sizes = dataset.src_sizes, dataset.tgt_sizes
         own = capacity_of(batches, sizes, np.maximum(*counts), max(longest))

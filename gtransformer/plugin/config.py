@@ -74,8 +74,8 @@ class TranslationDocConfig(TranslationConfig):
     )
     batch_order: ChoiceEnum(ORDERS) = option(
         SIZE,
-        "size: batches of instances of similar length; document: consecutive instances of a "
-        "document, in order",
+        "batches are shuffled; size: of instances of similar length; document: of consecutive "
+        "instances of one document, in order",
     )
     gen_output: Optional[str] = option(  # noqa: UP045
         None, "write translations to PREFIX.jsonl, one instance a line, in the order of the corpus"

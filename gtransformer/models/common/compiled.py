@@ -19,7 +19,7 @@ from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.modules.fused_loss import fused_cross_entropy
-from gtransformer.modules.positions import SinusoidalPositions
+from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
 from gtransformer.modules.segments import SegmentPattern, Segments
 
 BACKEND = "inductor"  # what generates code from a graph
@@ -66,8 +66,9 @@ def _states(
     side: DocumentEmbedding, segments: Segments, memories: dict[str, PackedMemory]
 ) -> Tensor:
     longest = segments.longest[SENTENCES if side.restarts else DOCUMENTS]
-    # Rounded up, it may be more than a table of learned positions has.
-    longest = min(longest, side.sentence_positions())
+    if isinstance(side.embed_positions, LearnedPositions):
+        # Rounded up, it may be more than the table has.
+        longest = min(longest, side.embed_positions.positions)
     x = side.embed(segments.tokens, segments.position, longest)
     return side.run_layers(x, PackedView(segments, memories, side.causal))
 

@@ -7,6 +7,7 @@ import torch
 from gtransformer.data.packing import PACKED
 from gtransformer.errors import UserError
 from gtransformer.models.common import compiled, embedding
+from gtransformer.models.common.compiled import packed_loss
 from gtransformer.plugin.compiling import Compiling
 from tests.commands import TRAINING, losses, run
 from tests.core.plugin.loaded import LEN48, built, iterator
@@ -23,18 +24,18 @@ def quick(monkeypatch):
 
 
 def opened(tmp_path, *options, workers=0, **limits):
-    _, task, cfg = built(
+    model, task, cfg = built(
         LEN48 / "bin", tmp_path, "gtransformer_mini", FUSED, "--cpu", "--compile=on", *options
     )
     task.load_dataset("train")
-    return iterator(task, task.dataset("train"), workers, **limits)
+    return model, iterator(task, task.dataset("train"), workers, **limits)
 
 
 def test_workers_make_the_same_packed_batches(tmp_path):
     options = ["--doc-noise-mask=0.2", "--doc-noise-epochs=9"]
     read = []
     for workers in (0, 2):
-        batches = opened(tmp_path, *options, workers=workers)
+        _, batches = opened(tmp_path, *options, workers=workers)
         epochs = [list(batches.next_epoch_itr(shuffle=True)) for _ in range(2)]
         read.append([batch for epoch in epochs for batch in epoch])
     assert len(read[0]) == len(read[1]) > 4
@@ -63,7 +64,7 @@ def test_mostly_padding_is_not_compiled_unasked(tmp_path):
 def test_targets_that_count(tmp_path):
     """The context does not; each current target token counts once an epoch."""
     options = ["--instances=sliding", "--context-sentences=2", "--context-loss=off"]
-    batches = opened(tmp_path, *options)
+    _, batches = opened(tmp_path, *options)
     dataset = batches.dataset
     counted = sum(int(dataset.tgt_sizes[one] - dataset.context[one]) for one in range(len(dataset)))
     found = list(batches.next_epoch_itr(shuffle=True))
@@ -75,10 +76,15 @@ def test_targets_that_count(tmp_path):
 def test_what_does_not_fit_is_refused_when_batches_are_made(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="--max-tokens 20"):
         opened(tmp_path, max_tokens=20)
-    opened(tmp_path, "--positions=sentence", "--decoder-learned-pos")
-    monkeypatch.setattr(embedding, "LEARNED_POSITIONS", 3)
-    with pytest.raises(UserError, match="the 3 learned positions"):
-        opened(tmp_path, "--positions=sentence", "--decoder-learned-pos")
+    learned = ["--positions=sentence", "--encoder-learned-pos", "--sentence-marks=end"]
+    longest = int(opened(tmp_path, *learned)[1].dataset.src.sentences.lengths.max())
+    monkeypatch.setattr(embedding, "LEARNED_POSITIONS", longest - 1)  # no layer sees <s>
+    model, batches = opened(tmp_path, *learned)
+    for batch in batches.next_epoch_itr():
+        packed_loss(model, batch[PACKED], 0.1)
+    monkeypatch.setattr(embedding, "LEARNED_POSITIONS", longest - 2)
+    with pytest.raises(UserError, match=f"the {longest - 2} learned positions"):
+        opened(tmp_path, *learned)
 
 
 @pytest.mark.parametrize(

@@ -176,14 +176,7 @@ class TranslationDocTask(TranslationTask):
             self.sequence_generator = self.build_generator([model], Namespace(**search))
         return model
 
-    def build_generator(
-        self,
-        models,
-        args,
-        seq_gen_cls=None,
-        extra_gen_cls_kwargs=None,
-        prefix_allowed_tokens_fn=None,
-    ):
+    def build_generator(self, models, args, **unused):
         """Return a generator for documents; ``--sentence-rule`` decides whether it keeps the number
         of sentences.
 
@@ -213,9 +206,9 @@ class TranslationDocTask(TranslationTask):
             )
         return generator
 
-    def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
+    def inference_step(self, generator, models, sample, **more):
         """Generate translations of a batch; with ``--gen-output`` also store them for the file."""
-        hypos = super().inference_step(generator, models, sample, prefix_tokens, constraints)
+        hypos = super().inference_step(generator, models, sample, **more)
         if self.datasets and not models[0].training:
             if self.cfg.gen_output:
                 self.writer = self.writer or TranslationWriter(self)

@@ -91,7 +91,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
     """
     path = Path(path)
     check_output(path)
-    # /dev/stdout, for one, must not become a regular file.
+    # /dev/stdout, for one, may be a pipe, which no file can replace.
     replaceable = path.is_file() or not path.exists()
     # Renaming onto a symbolic link would replace the link.
     target = Path(os.path.realpath(path)) if replaceable else path
@@ -99,8 +99,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Appended to a device: w would empty the file that standard output may be sent to.
-        stream = open(temporary, mode if replaceable else mode.replace("w", "a"), **text)
+        stream = open(temporary, mode, **text)
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None
     try:

@@ -439,8 +439,10 @@ def draw_splits(documents: Iterable[list[Pair]], shares: str) -> dict[str, list[
         _, dev, test = (max(1, round(len(documents) * float(share))) for share in shares.split(","))
         drawn = random.Random(1).sample(range(len(documents)), dev + test)
     except ValueError:
-        what = "give the shares of train, dev and test of at least three documents: 0.8,0.1,0.1"
-        raise UserError(f"--divide {shares}: {what}") from None
+        raise UserError(
+            f"--divide {shares}: give the shares of train, dev and test, as 0.8,0.1,0.1, of at "
+            "least three documents"
+        ) from None
     split_of = dict.fromkeys(drawn[:dev], "dev") | dict.fromkeys(drawn[dev:], "test")
     parts: dict[str, list[list[Pair]]] = {split: [] for split in SPLITS}
     for number, document in enumerate(documents):

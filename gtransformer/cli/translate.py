@@ -69,6 +69,8 @@ def main(argv: list[str] | None = None) -> None:
             raise UserError("--format json is for plain text; leave it out")
         # Its ending tells the format.
         name = args.input if args.output == "-" else args.output
+        if not is_subtitles(name):
+            raise UserError(f"-o {name}: subtitles are written as .srt, .vtt or .ass")
         text = translate_file(args.input, name, args.gap, partial(best_translations, args))
         with output_stream(args.output) as stream:
             stream.write(text)

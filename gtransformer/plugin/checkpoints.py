@@ -168,7 +168,7 @@ def keep_better(start: Path, best: Path, higher_is_better: bool) -> str:
         higher_is_better: the score by which the best checkpoint is chosen is no loss.
     """
     losses = [float(read_state(path)["extra_state"]["val_loss"]) for path in (start, best)]
-    said = f"validation loss: {losses[0]:.3f} before training, {losses[1]:.3f} after"
+    said = f"validation loss: {losses[0]:.3f} before training, {losses[1]:.3f} of the best model"
     sign = -1 if higher_is_better else 1
     if sign * losses[0] >= sign * losses[1]:
         return said

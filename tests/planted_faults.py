@@ -40,8 +40,8 @@ FAULTS = {
     ),
     "a sentence without its last token": (
         "modules/reach.py",
-        'np.searchsorted(group, wanted, "right")',
-        'np.searchsorted(group, wanted, "right") - 1',
+        'np.searchsorted(group, sentence, "right")',
+        'np.searchsorted(group, sentence, "right") - 1',
         "modules/test_reach.py",
     ),
     "a document without its last token": (
@@ -58,8 +58,8 @@ FAULTS = {
     ),
     "windows aligned without rounding": (
         "modules/alignment.py",
-        "(2 * lengths * (queries.position + 1) + own) // (2 * own)",
-        "(2 * lengths * (queries.position + 1)) // (2 * own)",
+        "(2 * key_lengths * i + query_lengths) // (2 * query_lengths)",
+        "(2 * key_lengths * i) // (2 * query_lengths)",
         "modules/test_alignment.py",
     ),
     "LST attention with its scopes exchanged": (
@@ -70,8 +70,8 @@ FAULTS = {
     ),
     "a flattened batch that reads context, too": (
         "models/batch_readers/docflat.py",
-        "np.flatnonzero(layout.tag == last[layout.doc])",
-        "np.flatnonzero(layout.tag <= last[layout.doc])",
+        "np.flatnonzero(layout.tag == layout.tags.max(axis=1)[layout.doc])",
+        "np.flatnonzero(layout.tag <= layout.tags.max(axis=1)[layout.doc])",
         "models/test_docflat.py",
     ),
     "group tags that begin after <s>": (

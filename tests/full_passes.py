@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gtransformer.models.common.decoding.plan import Plan
 from gtransformer.modules.ragged import Memory
 
 
@@ -18,15 +19,17 @@ class FullPasses:
 
     def __init__(self, decoder, memory: Memory, documents: np.ndarray, beam: int):
         self.decoder, self.memory, self.beam = decoder, memory, beam
-        self.vocabulary, self.device = len(decoder.output_projection.weight), memory.states.device
-        documents = torch.from_numpy(documents.repeat(beam)).to(self.device)
+        self.vocabulary = len(decoder.output_projection.weight)
+        self.plan = Plan(memory.states.device, False)
+        documents = torch.from_numpy(documents.repeat(beam)).to(self.plan.device)
         self.rows = documents  # of each hypothesis
         self.read = [documents.new_zeros(0)] * len(documents)
 
-    def step(self, tokens: Tensor, tags: np.ndarray | None) -> Tensor:
-        self.read = [
-            torch.cat([one, token]) for one, token in zip(self.read, tokens.split(1), strict=True)
-        ]
+    def advance(self, tokens: np.ndarray, tags: np.ndarray) -> None:
+        new = torch.from_numpy(tokens.ravel()).to(self.plan.device).split(1)
+        self.read = [torch.cat(both) for both in zip(self.read, new, strict=True)]
+
+    def compute(self) -> Tensor:
         return torch.cat(
             [
                 self.states(one, document)[-1:]
@@ -61,6 +64,13 @@ class FullPasses:
 
     def finish(self, document: int, tokens: Tensor) -> None:
         pass
+
+
+def step(state, tokens: np.ndarray, tags: np.ndarray) -> Tensor:
+    """Top states of one more token of every hypothesis, both (groups, beam)."""
+    state.advance(tokens, tags)
+    state.plan.send()
+    return state.compute()
 
 
 def use_caches(model, caches: bool) -> None:

@@ -106,6 +106,13 @@ class Ragged:
         lengths = np.diff(self.begins, append=self.total)
         return np.arange(self.total) - np.repeat(self.begins, lengths)
 
+    def positions(self, restarts: bool) -> tuple[Tensor, int]:
+        """Return the position (N,) int64 of each token in its document, or sentence if it
+        ``restarts`` there, and an upper bound of all.
+        """
+        position = self.within if restarts else self.position
+        return on_device(position, self.device), int(position.max(initial=-1)) + 1
+
     def pack(self, padded: Tensor) -> Tensor:
         """Remove padding, (batch, length, ...) -> (N, ...)."""
         return padded.reshape(self.batch * self.length, *padded.shape[2:]).index_select(

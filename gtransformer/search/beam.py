@@ -7,7 +7,7 @@ candidates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from torch import Tensor
 
 from gtransformer.errors import UserError
 from gtransformer.modules.kernels import largest, log_probabilities, rows_at_once
-from gtransformer.modules.ragged import on_device
 from gtransformer.search.rules import SentenceRule, SentenceState
 
 if TYPE_CHECKING:
@@ -61,9 +60,10 @@ def best_words(
     rule: SentenceRule,
     scoring: Scoring,
     states: Sequence[CachedState],
-    features: Sequence[Tensor],
+    features: Callable[[], Sequence[Tensor]],
     short: np.ndarray,
     full: np.ndarray,
+    captures: bool = False,
     random: torch.Generator | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return log probability and index of the 2 * beam best words after each hypothesis, best
@@ -75,49 +75,71 @@ def best_words(
         rule: the sentence rule.
         scoring: how words are scored.
         states: of each model.
-        features: of each model the top states of the hypotheses' last tokens, (hypotheses,
+        features: returns of each model the top states of the hypotheses' last tokens, (hypotheses,
             channels).
         short, full: (hypotheses,) bool, whether the sentence may not end yet, or must end.
+        captures: whether the plan captures these operations.
         random: for sampling.
 
     Raises UserError for log probabilities that are not numbers.
     """
-    device, count = features[0].device, len(short)
-    # Logits of all hypotheses at once would be the largest tensor of the search.
-    rows = rows_at_once(features[0], states[0].vocabulary)
-    found = []
-    for part in [slice(first, first + rows) for first in range(0, count, rows)]:
-        scores = []
-        for state, x in zip(states, features, strict=True):
-            logits = state.logits(x[part])
-            if scoring.temperature != 1.0:
-                logits = logits / scoring.temperature
-            scores.append(log_probabilities(logits))
-        lprobs = scores[0]
-        if len(scores) > 1:
-            # The ensemble's probability is the mean of its models' probabilities, as in fairseq.
-            lprobs = torch.stack(scores).logsumexp(dim=0) - np.log(len(scores))
-        if scoring.unkpen:
-            lprobs[:, scoring.unk] -= scoring.unkpen
-        which = (on_device(np.flatnonzero(one[part]), device) for one in (short, full))
-        rule.restrict(lprobs, *which)
-        # At most ``beam`` of these end the document, so at least ``beam`` go on.
-        number = 2 * scoring.beam
-        if scoring.sampling is not None:
-            lprobs[:, scoring.unk] = -torch.inf  # no text
-            number = scoring.sampling or lprobs.shape[1]
-        best, index = largest(lprobs, min(number, lprobs.shape[1]))
-        if scoring.sampling is not None:
-            drawn = torch.multinomial(best.softmax(dim=1), 1, generator=random)
-            best, index = best.gather(1, drawn), index.gather(1, drawn)
-        found.append(torch.stack([best.double(), index.double()]))
-    best, index = torch.cat(found, dim=1).cpu().numpy()  # the step's only wait for a GPU
-    if np.isnan(best).any():
+    plan, vocabulary = states[0].plan, states[0].vocabulary
+    forbidden, too_short = plan.put(rule.forbidden), plan.put(short)
+    plan.depends_on(scoring, rule.end)
+    for state in states:
+        state.plan.send()
+    # At most ``beam`` of these end the document, so at least ``beam`` go on.
+    number = 2 * scoring.beam if scoring.sampling is None else scoring.sampling or vocabulary
+    number = min(number, vocabulary)
+
+    def scored() -> Tensor:
+        given, found = features(), []
+        # Logits of all hypotheses at once would be the largest tensor of the search.
+        rows = rows_at_once(given[0], vocabulary)
+        for part in [slice(first, first + rows) for first in range(0, max(1, len(short)), rows)]:
+            lprobs = ensemble_probabilities(scoring, states, [x[part] for x in given])
+            ends = lprobs[:, rule.end].clone()
+            lprobs.index_fill_(1, forbidden, -torch.inf)
+            lprobs[:, rule.end].masked_fill_(too_short[part], -torch.inf)
+            if scoring.sampling is not None:
+                lprobs[:, scoring.unk] = -torch.inf  # no text
+            best, index = largest(lprobs, number)
+            if scoring.sampling is not None:
+                drawn = torch.multinomial(best.softmax(dim=1), 1, generator=random)
+                best, index = best.gather(1, drawn), index.gather(1, drawn)
+            found.append(torch.cat([best.double(), index.double(), ends.double()[:, None]], dim=1))
+        return torch.cat(found)
+
+    # The step's only wait for a GPU.
+    found = (plan.run(scored) if captures else scored()).cpu().numpy().copy()
+    if np.isnan(found).any():
         raise UserError(
             "the model's log probabilities are not numbers: its weights or its precision are at "
             "fault"
         )
+    best, index, ends = np.split(found, [found.shape[1] // 2, -1], axis=1)
+    # A </s> that must follow keeps the model's own score.
+    best[full] = -np.inf
+    best[full, :1], index[full, 0] = ends[full], rule.end
     return best, index.astype(np.int64)
+
+
+def ensemble_probabilities(
+    scoring: Scoring, states: Sequence[CachedState], features: Sequence[Tensor]
+) -> Tensor:
+    """Return the mean of the models' probabilities, as fairseq, as logarithms (n, words)."""
+    scores = []
+    for state, x in zip(states, features, strict=True):
+        logits = state.logits(x)
+        if scoring.temperature != 1.0:
+            logits = logits / scoring.temperature
+        scores.append(log_probabilities(logits))
+    lprobs = scores[0]
+    if len(scores) > 1:
+        lprobs = torch.stack(scores).logsumexp(dim=0) - np.log(len(scores))
+    if scoring.unkpen:
+        lprobs[:, scoring.unk] -= scoring.unkpen
+    return lprobs
 
 
 class BeamSearch:
@@ -146,7 +168,7 @@ class BeamSearch:
         random: torch.Generator | None = None,
     ):
         self.rule, self.scoring, self.beam, self.random = rule, scoring, scoring.beam, random
-        self.states, self.device = states, states[0].device
+        self.states = states
         self.limits, self.sentences = limits, sentences[:, None]
         self.active = np.arange(len(limits))  # numbers of the searches that go on
         self.finished: list[list[dict]] = [[] for _ in self.active]
@@ -170,26 +192,16 @@ class BeamSearch:
         rule, prefixes, width = self.rule, self.prefixes, 2 * self.beam
         scores, between = self.sums[..., -1], rule.between(prefixes)
         forced = rule.without_choice(prefixes, self.sentences[self.active])
-        features: list[Tensor] = []
-        if (~(between & (forced == rule.language)) & np.isfinite(scores)).any():  # some go on
-            last = on_device(prefixes.newest.ravel(), self.device)
-            tags = rule.tags(prefixes)
-            features = [state.step(last, tags) for state in self.states]
-
+        going_on = ~(between & (forced == rule.language)) & np.isfinite(scores)
         # (documents, beam, 2 * beam) candidates: each hypothesis's best words, or the one token
         # without an alternative.
         values = np.full((*between.shape, width), -np.inf)
         tokens = np.full(values.shape, rule.eos)
-        inside = np.flatnonzero(~between & np.isfinite(scores))
-        if len(inside):
-            bounds = rule.length_bounds(prefixes, self.limits[self.active])
-            short, full = (which.ravel()[inside] for which in bounds)
-            if len(inside) < len(features[0]):
-                hypotheses = on_device(inside, self.device)
-                features = [x.index_select(0, hypotheses) for x in features]
-            found, words = best_words(
-                rule, self.scoring, self.states, features, short, full, self.random
-            )
+        if going_on.any():
+            for state in self.states:
+                state.advance(prefixes.newest, rule.tags(prefixes))
+            inside = np.flatnonzero(~between & np.isfinite(scores))
+            found, words = self._best_words(inside)
             values.reshape(-1, width)[inside, : found.shape[1]] = found
             tokens.reshape(-1, width)[inside, : found.shape[1]] = words
         values[between, 0] = 0.0
@@ -197,6 +209,32 @@ class BeamSearch:
         # A candidate is a hypothesis with one more token.
         values += scores[..., None]
         self._choose(values.reshape(len(values), -1), tokens.reshape(len(values), -1))
+
+    def _best_words(self, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return ``best_words`` of these hypotheses, (n,) int64, whose step is planned."""
+        rule, plan = self.rule, self.states[0].plan
+        bounds = rule.length_bounds(self.prefixes, self.limits[self.active])
+        # A captured step scores all hypotheses, so that it is the same whichever are inside.
+        scored = np.arange(self.prefixes.newest.size)
+        scored = np.resize(scored, len(self.states[0].prefixes.order)) if plan.fixed else inside
+
+        short, full = (which.ravel()[scored] for which in bounds)
+        rows = plan.put(scored)
+
+        def features() -> list[Tensor]:
+            return [state.compute().index_select(0, rows) for state in self.states]
+
+        found, words = best_words(
+            rule,
+            self.scoring,
+            self.states,
+            features,
+            short,
+            full,
+            len(self.states) == 1 and self.random is None,
+            self.random,
+        )
+        return (found[inside], words[inside]) if plan.fixed else (found, words)
 
     def _choose(self, values: np.ndarray, tokens: np.ndarray) -> None:
         """Continue the best candidates (documents, beam * 2 * beam) and store hypotheses that have

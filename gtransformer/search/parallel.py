@@ -226,9 +226,9 @@ class ParallelSearch:
         short, full = (one[:, 0] for one in self.rule.length_bounds(state, self.limits[document]))
         index = on_device(rows, features[0].device)
         features = [x.index_select(0, index) for x in features]
-        best, found = (
-            one[:, 0] for one in best_words(self.rule, scoring, states, features, short, full)
-        )
+        states[0].plan.begin()
+        found = best_words(self.rule, scoring, states, lambda: features, short, full)
+        best, found = (one[:, 0] for one in found)
         changed = []
         for one in np.unique(part[rows]):
             own = part[rows] == one

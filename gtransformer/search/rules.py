@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from gtransformer.data.group_tags import group_tags, tag_of_newest
-from gtransformer.modules.ragged import on_device
 
 
 @dataclass
@@ -135,23 +134,6 @@ class SentenceRule:
         """
         current = state.complete.clip(max=limits.shape[1] - 1)
         return state.words < self.min_len, state.words >= np.take_along_axis(limits, current, 1)
-
-    def restrict(self, lprobs: Tensor, short: Tensor, full: Tensor) -> None:
-        """Restrict hypotheses that are inside a sentence to what may follow.
-
-        Args:
-            lprobs: (hypotheses, vocabulary), changed in place.
-            short, full: int64 indices of the hypotheses whose sentence is too short to end, or must
-                end (``length_bounds``).
-        """
-        # The next lines overwrite what a forced </s> must keep, the model's own score.
-        scores = lprobs[:, self.end].clone()
-        lprobs.index_fill_(1, on_device(self.forbidden, lprobs.device), -torch.inf)
-        if len(short):
-            lprobs[short, self.end] = -torch.inf
-        if len(full):
-            lprobs[full] = -torch.inf
-            lprobs[full, self.end] = scores[full]
 
 
 class FreeText(SentenceRule):

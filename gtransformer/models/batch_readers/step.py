@@ -17,15 +17,16 @@ from torch.nn import functional
 
 from gtransformer.models.common.decoding.caches import (
     OwnKeys,
-    attention_weights,
+    OwnReading,
+    Reading,
+    attended,
     by_group,
     by_hypothesis,
-    scaled,
-    scores_of,
+    mask_of,
 )
 from gtransformer.models.common.decoding.view import NewestTokens
 from gtransformer.modules.attention import MultiheadAttention
-from gtransformer.modules.ragged import Memory
+from gtransformer.modules.ragged import Memory, on_device
 
 
 class BatchKeys:
@@ -52,7 +53,10 @@ class BatchKeys:
         """
         self.queries, self.sentences = newest, newest.doc[:: self.beam]
         if self.own is None:
-            self.own = OwnKeys(len(self.sentences), self.beam, newest.device)
+            dtype = self.decoder.embed_tokens.weight.dtype
+            self.own = OwnKeys(newest.plan, len(self.sentences), self.beam, dtype)
+            self.own.sides[self.decoder.batch_front.across.attention] = None
+            self.reading = OwnReading(self.own)
             begins = zip(
                 newest.position[:: self.beam].tolist(),
                 newest.tag[:: self.beam].tolist(),
@@ -60,12 +64,13 @@ class BatchKeys:
             )
             self.begins = dict(zip(self.sentences.tolist(), begins, strict=True))
         self.own.add(newest.tag)
+        self.reading.look(0, np.ones(self.own.tags.shape, dtype=bool))
 
     def project(self, module: MultiheadAttention, x: Tensor, memory: Tensor) -> tuple:
         """Store keys and values of the newest tokens; return queries, keys and values of own
         tokens, and those of other sentences.
         """
-        q, k, v = module.project(x, memory, self.queries.tag, self.queries.tag)
+        q, k, v = module.project(x, memory, self.queries.tags, self.queries.tags)
         own = self.own.append(module, k, v)
         return q, own, self._others(own)
 
@@ -75,16 +80,12 @@ class BatchKeys:
         """Attend with q (hypotheses, heads, dim) -> (hypotheses, channels), to own tokens and those
         of earlier sentences; k and v are those of ``project``.
         """
-        q = scaled(by_group(q, self.beam))
-        (keys, values), (others, of) = k, v
-        seen = self.own.visible(0, np.ones(self.own.tags.shape, dtype=bool))
-        inner = torch.matmul(q, keys.transpose(2, 3)) + scores_of(seen, q.device, q.dtype)
-        earlier = (of < self.sentences[:, None])[:, None, None]
-        outer = torch.matmul(q, others[0].transpose(1, 2)) + scores_of(earlier, q.device, q.dtype)
-        weights = attention_weights(torch.cat([inner, outer], dim=-1))
-        inner, outer = weights.split([inner.shape[-1], outer.shape[-1]], dim=-1)
-        found = torch.matmul(inner, values) + torch.matmul(outer, others[1])
-        return by_hypothesis(found).flatten(1)
+        (keys, values), of = v
+        earlier, others = (of < self.sentences[:, None])[:, None, None], Reading()
+        others.mask = mask_of(on_device(earlier, q.device), q.dtype)
+        self.reading.prepare()
+        parts = [self.reading.part(k), (others, keys, values)]
+        return by_hypothesis(attended(by_group(q, self.beam), parts)).flatten(1)
 
     def _others(self, own: Tensor) -> tuple[Tensor, np.ndarray]:
         """Return keys and values (2, heads, n, dim) that other sentences may read, and the sentence
@@ -115,10 +116,10 @@ class BatchKeys:
         ``<s>``.
         """
         begin, tag = self.begins[sentence]
-        tokens = functional.pad(tokens, (1, 0), value=self.decoder.bos).to(self.own.device)
+        tokens = functional.pad(tokens, (1, 0), value=self.decoder.bos).to(self.own.plan.device)
         within = np.arange(len(tokens))
         same = np.full(len(tokens), sentence), np.full(len(tokens), tag)
-        layout = NewestTokens(*same, begin + within, within, tokens.device)
+        layout = NewestTokens(self.own.plan, *same, begin + within, within)
         x = self.decoder.numbered(tokens.unsqueeze(1), layout, self.memory.per_document)
         sides = self.decoder.batch_front.across.attention.keys_and_values(x, layout.tag)
         self.translated[sentence] = torch.stack(sides).transpose(1, 2)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope
 from gtransformer.models.common.config import END_MARK, DocumentModelConfig
+from gtransformer.models.common.decoding.plan import Plan
 from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.layer import View
@@ -33,7 +34,7 @@ class DocumentDecoder(DocumentEmbedding):
 
     side = "decoder"
     # The copy for decoding, once it is made; None: weights may change.
-    copies: list[DocumentDecoder] | None = None
+    copies: list[tuple[DocumentDecoder, Plan]] | None = None
 
     def __init__(
         self,
@@ -192,8 +193,11 @@ class DocumentDecoder(DocumentEmbedding):
         """
         copies = [] if self.copies is None else self.copies
         if not copies:
-            copies.append(decoding_copy(self, self._dtype()))
-        return CachedState(copies[0], memory, documents, beam)
+            # What a decoder of its own kind embeds, a captured step might not read again.
+            plain = type(self).embed_batch is DocumentEmbedding.embed_batch
+            plan = Plan(self.embed_tokens.weight.device, plain)
+            copies.append((decoding_copy(self, self._dtype()), plan))
+        return CachedState(*copies[0], memory, documents, beam)
 
     def batch_keys(self, memory: Memory, beam: int):
         """Return the pattern of a decoder's attention to other documents of the batch at a step;

@@ -22,7 +22,7 @@ from gtransformer.models.common.config import (
 from gtransformer.models.common.layer import LayerStack
 from gtransformer.modules.kernels import dropout
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
-from gtransformer.modules.ragged import Ragged, on_device
+from gtransformer.modules.ragged import Ragged
 
 LEARNED_POSITIONS = 1024  # a table of learned positions needs a size; this is fairseq's default
 
@@ -96,13 +96,7 @@ class DocumentEmbedding(LayerStack):
         """Return the first layer's input (N, channels) of (batch, length) tokens; ``per_document``
         as in ``Memory``.
         """
-        return self.embed(layout.pack(tokens), *self.token_positions(layout))
-
-    def token_positions(self, layout: Ragged) -> tuple[Tensor, int]:
-        """Return the position (N,) int64 of each token, from 0, and an upper bound of all."""
-        if not self.restarts:
-            return layout.offset, int(layout.doc_lengths.max(initial=0))
-        return on_device(layout.within, layout.device), int(layout.within.max(initial=-1)) + 1
+        return self.embed(layout.pack(tokens), *layout.positions(self.restarts))
 
     def embed(self, tokens: Tensor, offset: Tensor, longest: int) -> Tensor:
         """Embed tokens (n,) at positions offset (n,), all below ``longest`` -> (n, channels) with

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from tests.full_passes import use_caches
+from tests.full_passes import step, use_caches
 from tests.support import pad_batch, relative_error
 
 TOLERANCE = 1e-11  # float64
@@ -87,12 +87,14 @@ def check_every_step(model, dictionary, documents: Documents, oracle: type, cach
     expected = numpy_logits(model, dictionary, documents, oracle, arrays(model))
     for (source, target), logits in zip(documents, expected, strict=True):
         state = model.decoder.begin(
-            model.encoder(torch.tensor([source]))["memory"][0], np.zeros(1, dtype=int), 1
+            model.encoder(torch.tensor([source]))["memory"][0], np.arange(1), 1
         )
         tags = model.decoder.tags(torch.tensor([target])).numpy()
-        for step, token in enumerate(torch.tensor(target)):
-            x = state.step(token.view(1), tags[:, step : step + 1])
-            assert relative_error(state.logits(x)[0], torch.from_numpy(logits[step])) < TOLERANCE, (
+        for position, token in enumerate(target):
+            x = step(state, np.array([[token]]), tags[:, position : position + 1])
+            assert (
+                relative_error(state.logits(x)[0], torch.from_numpy(logits[position])) < TOLERANCE
+            ), (
                 len(source),
-                step,
+                position,
             )

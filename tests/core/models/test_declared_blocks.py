@@ -13,6 +13,7 @@ import torch
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.modules.attention import Gate
 from gtransformer.modules.kernels import Linear
+from tests.full_passes import step
 from tests.support import random_document, relative_error, tiny_model
 
 TOLERANCE = 1e-11  # float64
@@ -66,10 +67,10 @@ def test_modules_that_compute_more_are_called(dictionary, change, name):
     full = decoder(target, encoder_out)[0][0]
     assert not torch.allclose(full, before)
     state, tags = (
-        decoder.begin(encoder_out["memory"][0], np.zeros(1, dtype=int), 1),
+        decoder.begin(encoder_out["memory"][0], np.arange(1), 1),
         decoder.tags(target).numpy(),
     )
-    for step, token in enumerate(target[0]):
-        x = state.step(token.view(1), tags[:, step : step + 1])
-        assert relative_error(state.logits(x)[0], full[step]) < TOLERANCE
+    for position, token in enumerate(target[0].tolist()):
+        x = step(state, np.array([[token]]), tags[:, position : position + 1])
+        assert relative_error(state.logits(x)[0], full[position]) < TOLERANCE
     assert decoder.output_is_product == (name != "output_projection")

@@ -12,7 +12,7 @@ import torch
 
 from gtransformer.models.common.layer import Layer
 from tests.core.search.systems import SYSTEMS, windows
-from tests.full_passes import use_caches
+from tests.full_passes import step, use_caches
 from tests.support import pad_batch, random_document, random_lengths, relative_error, tiny_model
 
 TOLERANCE = 1e-11  # float64
@@ -95,13 +95,12 @@ def test_forced_tokens(dictionary, name, within, caches):
     expected = [
         full_pass(model, memory, row % len(rows) // BEAM, one) for row, one in enumerate(read)
     ]
-    for step in range(steps):
-        if step == swap:
+    for number in range(steps):
+        if number == swap:
             state.reorder(np.array(order))
-        half = len(rows) * (step >= swap)
-        places = [(half + row, len(begun[row // BEAM]) + step) for row in range(len(rows))]
-        tokens = torch.tensor([read[row][place] for row, place in places])
-        tag = torch.tensor([tags[row][place] for row, place in places]).view(-1, BEAM).numpy()
-        logits = state.logits(state.step(tokens, tag))
+        half = len(rows) * (number >= swap)
+        places = [(half + row, len(begun[row // BEAM]) + number) for row in range(len(rows))]
+        given = [[one[row][place] for row, place in places] for one in (read, tags)]
+        logits = state.logits(step(state, *np.array(given).reshape(2, -1, BEAM)))
         for row, (which, place) in enumerate(places):
-            assert relative_error(logits[row], expected[which][place]) < TOLERANCE, (step, row)
+            assert relative_error(logits[row], expected[which][place]) < TOLERANCE, (number, row)

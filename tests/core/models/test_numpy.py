@@ -32,6 +32,7 @@ from tests.core.models.oracle_checks import (
     check_every_step,
     numpy_logits,
 )
+from tests.full_passes import step
 from tests.support import drawn, random_document, relative_error, with_engine
 
 pytestmark = pytest.mark.slow
@@ -197,11 +198,9 @@ def test_long_documents(dictionary, monkeypatch, name):
     monkeypatch.setattr(DocumentOracle, "decoding", True)
     model, draw = make(dictionary), random.Random(4)
     source, target = (random_document(draw, dictionary, [6] * 30) for _ in range(2))
-    state = model.decoder.begin(
-        model.encoder(torch.tensor([source]))["memory"][0], np.zeros(1, dtype=int), 1
-    )
+    state = model.decoder.begin(model.encoder(torch.tensor([source]))["memory"][0], np.arange(1), 1)
     (expected,) = numpy_logits(model, dictionary, [(source, target)], oracle, arrays(model))
     tags = model.decoder.tags(torch.tensor([target])).numpy()
-    for step, token in enumerate(torch.tensor(target)):
-        x = state.step(token.view(1), tags[:, step : step + 1])
+    for position, token in enumerate(target):
+        x = step(state, np.array([[token]]), tags[:, position : position + 1])
     assert relative_error(state.logits(x)[0], torch.from_numpy(expected[-1])) < TOLERANCE

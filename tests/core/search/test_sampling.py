@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from gtransformer.models.common.decoding.plan import Plan
 from gtransformer.search.beam import Scoring, best_words
 from gtransformer.search.rules import FreeText
 from tests.core.search.conftest import Translator
@@ -29,11 +30,11 @@ def test_words_follow_the_distribution(topk):
     lprobs = torch.tensor([0.4, 0.3, 0.15, 0.1, 0.05, 0.0]).log()
     wanted = np.array([0.4, 0.3, 0.15, 0.1, 0.05] if topk == 0 else [0.4, 0.3, 0.15])
     wanted /= wanted.sum()
-    state = SimpleNamespace(vocabulary=6, logits=lambda x: x.clone())
+    state = SimpleNamespace(vocabulary=6, logits=torch.clone, plan=Plan(lprobs.device, False))
     rule, nowhere = FreeText(0, 1, 2, np.array([5]), 1), np.zeros(20_000, dtype=bool)
     scoring, random = Scoring(1, unk=5, sampling=topk), torch.Generator().manual_seed(3)
     values, index = best_words(
-        rule, scoring, [state], [lprobs.repeat(20_000, 1)], nowhere, nowhere, random
+        rule, scoring, [state], lambda: [lprobs.repeat(20_000, 1)], nowhere, nowhere, random=random
     )
     np.testing.assert_allclose(values, lprobs.numpy()[index], rtol=1e-6)
     counts = np.bincount(index.squeeze(1), minlength=6)

@@ -7,18 +7,18 @@ What a hypothesis sees of either is a row of a matrix ``seen``, computed by aski
 
 from __future__ import annotations
 
-import math
+from collections.abc import Hashable, Iterable
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gtransformer.models.common.decoding.plan import LEAST, Plan
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.ragged import ABSENT, Ragged, on_device
 from gtransformer.modules.reach import Reach
 
-FIRST_CAPACITY = 32  # own tokens that a new cache has room for
 SHARED_BLOCK = 16  # own tokens that hypotheses must have in common before these are stored once
 
 
@@ -36,16 +36,74 @@ class SharedKeys:
         self.sides: dict[MultiheadAttention, Tensor] = {}
 
 
-class SharedReading:
+class Reading:
+    """How hypotheses read keys: in groups, or in larger units that read the same keys.
+
+    Attributes:
+        mask: what is added to scores, 0 at visible keys; None: all are visible.
+    """
+
+    mask: Tensor | None = None
+
+    def prepare(self) -> None:
+        """Compute the mask from what ``look`` has planned."""
+
+    def by_unit(self, x: Tensor) -> Tensor:
+        """Return x (groups, heads, beam, n) as (units, heads, hypotheses of a unit, n)."""
+        return x
+
+    def by_group(self, x: Tensor) -> Tensor:
+        """Return the reverse of ``by_unit``."""
+        return x
+
+
+def attended(
+    q: Tensor, parts: list[tuple[Reading, Tensor, Tensor]], relative: Tensor | None = None
+) -> Tensor:
+    """Attend with q (groups, heads, beam, dim) to the keys of all parts together -> as q.
+
+    Args:
+        parts: how keys are read, and keys and values (units, heads, keys, dim).
+        relative: what is added to scores, (groups, heads, beam, keys of all parts).
+    """
+    if len(parts) == 1 and relative is None:
+        ((reading, keys, values),) = parts
+        x = reading.by_unit(q)
+        x = functional.scaled_dot_product_attention(x, keys, values, attn_mask=reading.mask)
+        return reading.by_group(x)
+    q, each = q * q.shape[-1] ** -0.5, []
+    for reading, keys, _ in parts:
+        scores = torch.matmul(reading.by_unit(q), keys.transpose(-2, -1))
+        each.append(reading.by_group(scores if reading.mask is None else scores + reading.mask))
+    scores = torch.cat(each, dim=-1)
+    scores = scores if relative is None else scores + relative
+    weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+    weights = weights.to(scores.dtype).split([one.shape[-1] for one in each], dim=-1)
+    return sum(
+        reading.by_group(torch.matmul(reading.by_unit(one), values))
+        for one, (reading, _, values) in zip(weights, parts, strict=True)
+    )
+
+
+class SharedReading(Reading):
     """What hypotheses see of shared keys at one step, for one scope.
 
     The ``beam`` hypotheses of a group are adjacent. Groups whose visible keys begin at the same
     token (sentences of one document that see all of it) read these keys together, so that they are
     gathered and read once.
+
+    Args:
+        plan: of the steps.
+        owner: under which the plan has memory for gathered keys.
+        beam: hypotheses of a group.
+        dtype: of keys.
+
+    Attributes:
+        first: (groups,) int64, the first token of its document that each group sees.
     """
 
-    def __init__(self, beam: int, device: torch.device, dtype: torch.dtype):
-        self.beam, self.device, self.dtype = beam, device, dtype
+    def __init__(self, plan: Plan, owner: Hashable, beam: int, dtype: torch.dtype):
+        self.plan, self.owner, self.beam, self.dtype = plan, owner, beam, dtype
         self.shared = self.seen = self.begins = self.index = None
         self.gathered: dict[MultiheadAttention, Tensor] = {}
 
@@ -59,81 +117,74 @@ class SharedReading:
             seen: (hypotheses, columns) bool, whether a hypothesis sees the token at this place of
                 its document.
         """
-        if shared is not self.shared:
-            self.shared, self.seen, self.index = shared, None, None
-        if (
-            self.seen is not None
-            and np.array_equal(seen, self.seen)
-            and np.array_equal(begins, self.begins)
-        ):
-            return
-        self.begins, self.seen = begins, seen
+        same = shared is self.shared and np.array_equal(seen, self.seen)
+        if not same or not np.array_equal(begins, self.begins):
+            self._look(shared, begins, seen)
+        self.rows = self.places = None
+        if self.order is not None:
+            self.rows, self.places = map(self.plan.put, self.order)
+        masked = self.plan.fixed or not self.visible.all()
+        self.sees = self.plan.put(self.visible) if masked else None
+        self.plan.depends_on(self.largest, self.index.shape)
+
+    def prepare(self) -> None:
+        self.mask = None if self.sees is None else mask_of(self.sees, self.dtype)
+
+    def _look(self, shared: SharedKeys, begins: np.ndarray, seen: np.ndarray) -> None:
         columns = seen.reshape(len(begins), self.beam, -1).any(axis=1)
-        self.first = columns.argmax(axis=1)  # of each group
+        self.first = columns.argmax(axis=1)
         end = columns.shape[1] - columns[:, ::-1].argmax(axis=1)
         end[~columns.any(axis=1)] = 1  # one key that nothing sees
-        width = int((end - self.first).max())
+        width = self.plan.size(int((end - self.first).max()), LEAST)
         starts, unit = np.unique(begins + self.first, return_inverse=True)
-        index = starts[:, None] + np.arange(width)
-        if self.index is None or not np.array_equal(index, self.index):
+        units = self.plan.size(len(starts))
+        starts = np.pad(starts, (0, units - len(starts)), mode="edge")
+        index = (starts[:, None] + np.arange(width)).clip(max=int(shared.starts[-1]) - 1)
+        if shared is not self.shared or not np.array_equal(index, self.index):
             self.index, self.gathered = index, {}
-        column = self.first[:, None] + np.arange(width)
-        self._mask(column.repeat(self.beam, axis=0), unit, len(starts))
+        self.shared, self.begins, self.seen = shared, begins, seen
 
-    def _mask(self, column: np.ndarray, unit: np.ndarray, units: int) -> None:
-        last = self.seen.shape[1] - 1
-        visible = np.take_along_axis(self.seen, column.clip(max=last), axis=1) & (column <= last)
-        blind = ~visible.any(axis=1)
-        visible[blind] = True  # the result is discarded
-        self.blind = (
-            on_device(blind, self.device).view(-1, 1, self.beam, 1) if blind.any() else None
-        )
-        self.together = None
-        if units < len(unit) or (unit[1:] < unit[:-1]).any():
-            self.together = Together(unit.repeat(self.beam), units, self.device)
-            visible = visible[self.together.rows]
-        visible = visible.reshape(units, 1, -1, column.shape[1])
-        self.mask = None if visible.all() else scores_of(visible, self.device, self.dtype)
+        column = (self.first[:, None] + np.arange(width)).repeat(self.beam, axis=0)
+        last = seen.shape[1] - 1
+        visible = np.take_along_axis(seen, column.clip(max=last), axis=1) & (column <= last)
+        self.order, self.largest = None, self.beam
+        if not np.array_equal(starts, begins + self.first):
+            self._order(unit.repeat(self.beam), units)
+            visible = visible[self.order[0]]
+        self.visible = visible.reshape(units, 1, -1, width)
 
-    def attend(self, module: MultiheadAttention, q: Tensor) -> Tensor:
-        """Attend with q (groups, heads, beam, dim), zero where nothing is seen; the result has the
-        shape of q.
-        """
-        keys, values = self.gathered[module] if module in self.gathered else self._gather(module)
-        q = q if self.together is None else self.together.by_unit(q)
-        found = functional.scaled_dot_product_attention(q, keys, values, attn_mask=self.mask)
-        found = found if self.together is None else self.together.by_group(found, self.beam)
-        return found if self.blind is None else found.masked_fill(self.blind, 0.0)
+    def _order(self, unit: np.ndarray, units: int) -> None:
+        """Order hypotheses by unit (hypotheses,), padded to the largest unit by hypothesis 0."""
+        counts = np.bincount(unit, minlength=units)
+        self.largest = self.plan.size(int(counts.max()))
+        order = np.argsort(unit, kind="stable")
+        within = np.arange(len(unit)) - np.repeat(np.cumsum(counts) - counts, counts)
+        places = np.empty_like(order)
+        places[order] = unit[order] * self.largest + within
+        rows = np.zeros(units * self.largest, dtype=np.int64)
+        rows[places] = np.arange(len(unit))
+        self.order = rows, places
 
-    def scores(self, module: MultiheadAttention, q: Tensor) -> Tensor:
-        """Return the scores of q (groups, heads, beam, dim), scaled, at the keys read: (groups,
-        heads, beam, keys).
-        """
-        keys, _ = self.gathered[module] if module in self.gathered else self._gather(module)
-        q = q if self.together is None else self.together.by_unit(q)
-        scores = torch.matmul(q, keys.transpose(2, 3))
-        scores = scores if self.mask is None else scores + self.mask
-        scores = scores if self.together is None else self.together.by_group(scores, self.beam)
-        return scores if self.blind is None else scores.masked_fill(self.blind, -torch.inf)
+    def by_unit(self, x: Tensor) -> Tensor:
+        if self.rows is None:
+            return x
+        return by_group(by_hypothesis(x).index_select(0, self.rows), self.largest)
 
-    def sums(self, module: MultiheadAttention, weights: Tensor) -> Tensor:
-        """Add up the values by weights (groups, heads, beam, keys) -> (groups, heads, beam,
-        dim).
-        """
-        _, values = self.gathered[module]  # ``scores`` has gathered them
-        if self.together is None:
-            return torch.matmul(weights, values)
-        return self.together.by_group(
-            torch.matmul(self.together.by_unit(weights), values), self.beam
-        )
+    def by_group(self, x: Tensor) -> Tensor:
+        if self.rows is None:
+            return x
+        return by_group(by_hypothesis(x).index_select(0, self.places), self.beam)
 
-    def _gather(self, module: MultiheadAttention) -> Tensor:
-        """Return keys and values by unit, (2, units, heads, keys, dim)."""
-        sides = self.shared.sides[module]
-        index = on_device(self.index.clip(max=sides.shape[1] - 1).ravel(), self.device)
-        sides = sides.index_select(1, index).unflatten(1, self.index.shape)
-        self.gathered[module] = sides.transpose(2, 3).contiguous()
-        return self.gathered[module]
+    def gather(self, modules: Iterable[MultiheadAttention]) -> None:
+        """Gather what these modules read by unit, (2, units, heads, keys, dim)."""
+        if self.gathered:
+            return
+        index = on_device(self.index.ravel(), self.plan.device)
+        for module in modules:
+            sides = self.shared.sides[module].index_select(1, index).unflatten(1, self.index.shape)
+            sides = sides.transpose(2, 3)
+            found = self.plan.tensor((self.owner, module), sides.shape, sides.dtype)
+            self.gathered[module] = found.copy_(sides)
 
 
 def by_group(x: Tensor, beam: int) -> Tensor:
@@ -146,34 +197,6 @@ def by_hypothesis(x: Tensor) -> Tensor:
     return x.transpose(1, 2).reshape(-1, x.shape[1], x.shape[3])
 
 
-class Together:
-    """Hypotheses in the order of the units that they belong to, padded to the largest unit.
-
-    Args:
-        unit: (hypotheses,) int64, the unit of each.
-        units: how many there are.
-    """
-
-    def __init__(self, unit: np.ndarray, units: int, device: torch.device):
-        counts = np.bincount(unit, minlength=units)
-        order = np.argsort(unit, kind="stable")
-        within = np.arange(len(unit)) - np.repeat(np.cumsum(counts) - counts, counts)
-        place = np.empty_like(order)
-        place[order] = unit[order] * counts.max() + within
-        self.rows = np.zeros(units * counts.max(), dtype=np.int64)  # hypothesis 0 is the padding
-        self.rows[place] = np.arange(len(unit))
-        self.index, self.position = on_device(self.rows, device), on_device(place, device)
-        self.largest = int(counts.max())
-
-    def by_unit(self, x: Tensor) -> Tensor:
-        """Return x (groups, heads, beam, n) as (units, heads, hypotheses of a unit, n)."""
-        return by_group(by_hypothesis(x).index_select(0, self.index), self.largest)
-
-    def by_group(self, x: Tensor, beam: int) -> Tensor:
-        """Return the reverse of ``by_unit``."""
-        return by_group(by_hypothesis(x).index_select(0, self.position), beam)
-
-
 class OwnKeys:
     """The tokens that hypotheses have read since decoding began, with their keys and values.
 
@@ -181,23 +204,33 @@ class OwnKeys:
     tells which of these belong to a hypothesis; when hypotheses change places, only this table
     does.
 
+    Args:
+        plan: of the steps.
+        groups, beam: how many groups there are, and hypotheses of each.
+        dtype: of keys.
+
     Attributes:
         tags: (hypotheses, tokens) int64, the sentence of each token.
         writers: (hypotheses, tokens) int64, which hypothesis of the group wrote it. Where those of
             two hypotheses are equal, so are their prefixes up to there.
         once: so many of the first tokens are stored once, as if hypothesis 0 had written them.
         sides: by module keys and values, (2, groups, heads, capacity, dim): a column for each of
-            the tokens stored once, then one of each hypothesis.
+            the tokens stored once, then one of each hypothesis; None before the first token.
     """
 
-    def __init__(self, groups: int, beam: int, device: torch.device):
-        self.beam, self.device = beam, device
+    def __init__(self, plan: Plan, groups: int, beam: int, dtype: torch.dtype):
+        self.plan, self.beam, self.dtype = plan, beam, dtype
         self.tags = self.writers = np.zeros((groups * beam, 0), dtype=np.int64)
-        self.once = 0
-        self.sides: dict[MultiheadAttention, Tensor] = {}
+        self.once = self.capacity = 0
+        self.sides: dict[MultiheadAttention, Tensor | None] = {}
 
     def __len__(self) -> int:
         return self.tags.shape[1]
+
+    @property
+    def end(self) -> int:
+        """Behind the last token that is read."""
+        return self.capacity // self.beam if self.plan.fixed else len(self)
 
     def column(self, token: int) -> int:
         """Return where the columns of a token begin."""
@@ -205,8 +238,23 @@ class OwnKeys:
 
     def add(self, tags: np.ndarray) -> None:
         """Add a token to every hypothesis; tags (hypotheses,) int64."""
+        begin = self.column(len(self))
         self.tags = np.column_stack([self.tags, tags])
         self.writers = np.column_stack([self.writers, np.arange(len(tags)) % self.beam])
+        if begin + self.beam > self.capacity:
+            self.capacity = max(LEAST * self.beam, 2 * begin)
+            for module, sides in self.sides.items():
+                self.sides[module] = self._wider(module, sides, begin)
+        self.slots = self.plan.put(np.arange(begin, begin + self.beam))
+        self.plan.depends_on(*(sides.stride() for sides in self.sides.values()))
+
+    def _wider(self, module: MultiheadAttention, sides: Tensor | None, number: int) -> Tensor:
+        # A copy: the new memory may be the old.
+        own = sides[:, :, :, :number].clone() if number else 0.0
+        shape = 2, len(self.tags) // self.beam, module.heads, self.capacity, module.dim
+        wide = self.plan.tensor(module, shape, self.dtype)
+        wide[:, :, :, :number] = own
+        return wide
 
     def append(self, module: MultiheadAttention, k: Tensor, v: Tensor) -> Tensor:
         """Store keys and values (hypotheses, heads, dim) of the newest token.
@@ -214,47 +262,23 @@ class OwnKeys:
         Returns:
             those of all own tokens, (2, groups, heads, columns, dim).
         """
-        begin, sides = self.column(len(self) - 1), self.sides.get(module)
-        end, (heads, dim) = begin + self.beam, k.shape[1:]
-        if sides is None or sides.shape[3] < end:
-            wide = k.new_empty(
-                2, len(k) // self.beam, heads, max(FIRST_CAPACITY * self.beam, 2 * end), dim
-            )
-            if sides is not None:
-                wide[:, :, :, :begin] = sides[:, :, :, :begin]
-            sides = self.sides[module] = wide
-        for side, new in zip(sides[:, :, :, begin:end], (k, v), strict=True):
-            side.copy_(by_group(new, self.beam))
-        return sides[:, :, :, :end]
-
-    def visible(self, first: int, seen: np.ndarray) -> np.ndarray:
-        """Return which columns from token ``first`` on each hypothesis sees, (groups, 1, beam,
-        columns) bool.
-
-        ``seen`` (hypotheses, tokens) bool: the tokens from ``first`` on that it sees.
-        """
-        mine = self.writers[:, first:, None] == np.arange(self.beam)
-        mine, once = mine & seen[..., None], max(0, self.once - first)
-        others = mine[:, once:].reshape(len(mine), -1)
-        mine = np.concatenate([mine[:, :once, 0], others], axis=1)
-        return mine.reshape(len(seen) // self.beam, 1, self.beam, -1)
+        new = torch.stack([by_group(k, self.beam), by_group(v, self.beam)])
+        sides = self.sides[module].index_copy_(3, self.slots, new)
+        return sides[:, :, :, : self.column(self.end)]
 
     def reorder(self, order: np.ndarray, groups: np.ndarray) -> None:
         """Continue hypothesis ``order[i]`` as hypothesis i; these are of the old groups
         ``groups``.
         """
-        if len(order) < len(self.tags):
-            self._keep(groups)
+        left = np.flatnonzero(groups != np.arange(len(groups)))
+        if len(self) and (len(order) < len(self.tags) or len(left)):
+            # Those before the first that leaves are not copied.
+            first = int(left[0]) if len(left) else len(groups)
+            index, end = on_device(groups[first:], self.plan.device), self.column(len(self))
+            for module, sides in self.sides.items():
+                sides[:, first : len(groups), :, :end] = sides[:, :, :, :end].index_select(1, index)
+                self.sides[module] = sides[:, : len(groups)]
         self.writers, self.tags = self.writers[order], self.tags[order]
-
-    def _keep(self, groups: np.ndarray) -> None:
-        """Keep these groups; those before the first that leaves are not copied."""
-        end, left = self.column(len(self)), np.flatnonzero(groups != np.arange(len(groups)))
-        first = int(left[0]) if len(left) else len(groups)
-        index = on_device(groups[first:], self.device)
-        for module, sides in self.sides.items():
-            sides[:, first : len(groups), :, :end] = sides[:, :, :, :end].index_select(1, index)
-            self.sides[module] = sides[:, : len(groups)]
 
     def store_once(self) -> None:
         """Store the first tokens once that all hypotheses of each group have in common, over all
@@ -268,7 +292,7 @@ class OwnKeys:
         own = groups[:, 0, once:agreed] + np.arange(agreed - once) * self.beam + once
         others = np.arange(self.column(agreed), self.column(len(self)))
         columns = np.concatenate([own, np.tile(others, (len(groups), 1))], axis=1)
-        index = on_device(columns, self.device)[:, None, :, None]
+        index = on_device(columns, self.plan.device)[:, None, :, None]
         for sides in self.sides.values():
             sides[:, :, :, once : once + columns.shape[1]] = sides.take_along_dim(index[None], 3)
         self.writers[:, :agreed], self.once = 0, agreed
@@ -280,8 +304,39 @@ class OwnKeys:
         ``sides``: of a module.
         """
         columns = self.writers[:: self.beam] + np.arange(len(self)) * self.beam
-        index = on_device(columns, self.device)[:, None, :, None]
+        index = on_device(columns, self.plan.device)[:, None, :, None]
         return sides.take_along_dim(index[None], 3)
+
+
+class OwnReading(Reading):
+    """What hypotheses see of own tokens at one step, for one scope; arguments are those tokens."""
+
+    def __init__(self, own: OwnKeys):
+        self.own = own
+
+    def look(self, first: int, seen: np.ndarray) -> None:
+        """Set what is seen: ``seen`` (hypotheses, tokens) bool, of the tokens from ``first`` on."""
+        own, plan = self.own, self.own.plan
+        # What its own writers have not written, a hypothesis does not see.
+        writers = np.full((len(seen), own.end - first), -1, dtype=np.int16)
+        np.copyto(writers[:, : seen.shape[1]], own.writers[:, first:], "unsafe", seen)
+        self.writers = None
+        if plan.fixed or own.beam > 1 or not seen.all():
+            self.writers = plan.put(writers)
+            self.each = plan.put(np.arange(own.beam, dtype=np.int16))
+        self.first, self.once = own.column(first), max(0, own.once - first)
+
+    def prepare(self) -> None:
+        self.mask = None
+        if self.writers is not None:
+            by_hypothesis = self.writers.view(-1, 1, self.own.beam, self.writers.shape[1], 1)
+            visible = by_hypothesis == self.each
+            once, others = visible[..., : self.once, 0], visible[..., self.once :, :].flatten(3)
+            self.mask = mask_of(torch.cat([once, others], dim=3), self.own.dtype)
+
+    def part(self, sides: Tensor) -> tuple[Reading, Tensor, Tensor]:
+        """Return the part that ``attended`` reads; sides (2, groups, heads, columns, dim)."""
+        return self, *sides[:, :, :, self.first :]
 
 
 def tags_by_document(layout: Ragged) -> np.ndarray:
@@ -307,18 +362,8 @@ def seen_by_newest(reach: Reach, column: np.ndarray, width: int) -> np.ndarray:
     return seen
 
 
-def scores_of(visible: np.ndarray, device: torch.device, dtype: torch.dtype) -> Tensor:
+def mask_of(visible: Tensor, dtype: torch.dtype) -> Tensor:
     """Return what is added to scores: 0 at visible keys, minus infinity at others."""
-    return on_device(np.where(visible, np.float32(0), np.float32(-np.inf)), device).to(dtype)
-
-
-def attention_weights(scores: Tensor) -> Tensor:
-    """Return the softmax of scores (..., keys), computed at least in float32."""
-    return scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(
-        scores.dtype
+    return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill(
+        ~visible, -torch.inf
     )
-
-
-def scaled(q: Tensor) -> Tensor:
-    """Return queries (..., dim) divided by the root of their dimension."""
-    return q * (1.0 / math.sqrt(q.shape[-1]))

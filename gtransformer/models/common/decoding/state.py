@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from gtransformer.models.common.decoding.caches import SHARED_BLOCK
-from gtransformer.models.common.decoding.view import FillingView, Prefixes, StepView
+from gtransformer.models.common.decoding.plan import Plan
+from gtransformer.models.common.decoding.view import FillingView, StepView
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.modules.ragged import Memory, on_device
 
@@ -26,6 +27,7 @@ class CachedState:
 
     Args:
         decoder: the decoder, in evaluation mode.
+        plan: of its steps.
         memory: encoder output.
         documents: (groups,) int64, the document that each group of hypotheses translates.
         beam: how many hypotheses form a group. Several groups may translate sentences of one
@@ -33,13 +35,19 @@ class CachedState:
     """
 
     def __init__(
-        self, decoder: DocumentEmbedding, memory: Memory, documents: np.ndarray, beam: int
+        self,
+        decoder: DocumentEmbedding,
+        plan: Plan,
+        memory: Memory,
+        documents: np.ndarray,
+        beam: int,
     ):
-        self.decoder, self.memory, self.beam = decoder, memory, beam
+        self.decoder, self.plan, self.memory, self.beam = decoder, plan, memory, beam
         self.device, dtype = memory.states.device, decoder.embed_tokens.weight.dtype
-        self.documents = documents
-        self.prefixes = Prefixes(len(self.documents), beam, self.device, dtype)
-        self.view = StepView(self.prefixes, memory.by_name())
+        groups = self._padded(documents)
+        self.documents = documents[groups]
+        self.view = StepView(plan, len(groups), beam, memory.by_name(), decoder.layers, dtype)
+        self.prefixes = self.view.prefixes
         self.batch_keys = decoder.batch_keys(memory, beam)
         self.vocabulary = len(decoder.output_projection.weight)
         # A state of the decoder's own may precede the words; it has no position.
@@ -48,25 +56,34 @@ class CachedState:
             nothing = torch.zeros(0, dtype=torch.int64, device=self.device)
             self.force([nothing] * memory.layout.batch)
 
-    def step(self, tokens: Tensor, tags: np.ndarray) -> Tensor:
-        """Read a new last token of every hypothesis.
-
-        Args:
-            tokens: (hypotheses,) int64 on the device.
-            tags: (groups, beam) int64, the number of its sentence.
-
-        Returns:
-            top states of the new tokens, (hypotheses, channels).
+    def _padded(self, groups: np.ndarray) -> np.ndarray:
+        """Return which of these groups each is that is computed: the last one repeats to the
+        plan's size.
         """
-        self.prefixes.own.add(tags.ravel())
+        return np.arange(self.plan.size(len(groups))).clip(max=len(groups) - 1)
+
+    def advance(self, tokens: np.ndarray, tags: np.ndarray) -> None:
+        """Plan a step that reads a new last token of every hypothesis, both (groups, beam)
+        int64; ``tags``: the number of its sentence.
+        """
+        own = self.prefixes.own
+        if len(own) and len(own) % SHARED_BLOCK == 0 and not self.plan.fixed:
+            own.store_once()
+        self.plan.begin()
+        groups = self._padded(tags)
+        self.tokens = self.plan.put(tokens[groups].reshape(-1, 1))
+        own.add(tags[groups].ravel())
         self.view.advance(self.documents, self.batch_keys)
-        x = self.decoder.embed_batch(
-            tokens.unsqueeze(1), self.view.newest, self.memory.per_document
-        )
-        x = self.decoder.run_layers(x, self.view)
-        if len(self.prefixes.own) % SHARED_BLOCK == 0:
-            self.prefixes.own.store_once()
-        return x
+        table = self.decoder.embed_positions
+        if table is not None:
+            table.grow(self.view.newest.positions(self.decoder.restarts)[1])
+            self.plan.depends_on(*map(Tensor.data_ptr, table.buffers()))
+
+    def compute(self) -> Tensor:
+        """Return the top states of the new tokens, (hypotheses, channels)."""
+        self.view.prepare()
+        x = self.decoder.embed_batch(self.tokens, self.view.newest, self.memory.per_document)
+        return self.decoder.run_layers(x, self.view)
 
     def force(self, targets: Sequence[Tensor]) -> Tensor:
         """Read what the hypotheses of each group begin with, before the first step, by one full
@@ -96,7 +113,7 @@ class CachedState:
             x = decoder.extract_ragged(
                 tokens, layout, memory, partial(FillingView, self.prefixes, document)
             )
-        shared, dtype = self.prefixes.shared, self.prefixes.dtype
+        shared, dtype = self.prefixes.shared, self.prefixes.own.dtype
         shared.sides = {
             module: torch.stack(sides).to(dtype) for module, sides in shared.sides.items()
         }
@@ -112,13 +129,13 @@ class CachedState:
             lengths: (new groups,) int64, with how many tokens of that document's target it begins.
         """
         self.reorder((groups[:, None] * self.beam + np.arange(self.beam)).ravel())
-        self.prefixes.place(lengths + self.before)
+        self.prefixes.place((lengths + self.before)[self._padded(lengths)])
 
     def skip(self, positions: np.ndarray) -> None:
         """Begin each group at a position of its document, (groups,) int64, without what precedes
         it.
         """
-        self.prefixes.skipped = positions - self.before
+        self.prefixes.skipped = (positions - self.before)[self._padded(positions)]
 
     def logits(self, features: Tensor) -> Tensor:
         """Compute logits, (n, channels) -> (n, vocabulary)."""
@@ -128,6 +145,8 @@ class CachedState:
         """Continue hypothesis ``order[i]`` as hypothesis i; documents may leave, hypotheses of one
         may swap.
         """
+        order = order.reshape(-1, self.beam)
+        order = order[self._padded(order)].ravel()
         groups = order[:: self.beam] // self.beam
         self.prefixes.reorder(order, groups)
         self.documents = self.documents[groups]

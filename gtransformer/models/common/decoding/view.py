@@ -4,27 +4,26 @@ step, or in a full pass that fills the caches.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
-from functools import cached_property
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn import functional
+from torch import Tensor, nn
 
 from gtransformer.models.common.blocks import AttentionBlock, BySentence, Scope
 from gtransformer.models.common.decoding.caches import (
     OwnKeys,
+    OwnReading,
     SharedKeys,
     SharedReading,
-    attention_weights,
+    attended,
     by_group,
     by_hypothesis,
-    scaled,
-    scores_of,
     seen_by_newest,
     tags_by_document,
 )
+from gtransformer.models.common.decoding.plan import Plan
 from gtransformer.models.common.layer import View
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.ragged import ABSENT, Memory, Ragged, on_device
@@ -35,8 +34,9 @@ class NewestTokens:
     """One token of every hypothesis, with what ``embed_batch`` asks of a ``Ragged`` layout.
 
     Args:
+        plan: of the step.
         doc, tag, position, within: (n,) int64, its document in the memory, sentence, position in
-        document and sentence.
+            document and sentence.
         batch_keys: pattern of attention to the other documents of the batch, if the decoder has it.
     """
 
@@ -44,26 +44,24 @@ class NewestTokens:
 
     def __init__(
         self,
+        plan: Plan,
         doc: np.ndarray,
         tag: np.ndarray,
         position: np.ndarray,
         within: np.ndarray,
-        device,
         batch_keys=None,
     ):
-        self.doc, self.tag, self.position, self.within = doc, tag, position, within
-        self.device, self.batch_keys = device, batch_keys
-        self.total, self.doc_lengths, self.begins = (
-            len(doc),
-            position + 1,
-            np.flatnonzero(within == 0),
-        )
-        self.length = int(self.doc_lengths.max(initial=0))
+        self.plan, self.batch_keys = plan, batch_keys
+        self.doc, self.tag, self.position = doc, tag, position
+        self.begins, self.within = np.flatnonzero(within == 0), within
+        self.length = int(position.max()) + 1
+        self.offset, self.within_offset, self.tags = map(plan.put, (position, within, tag))
 
-    @cached_property
-    def offset(self) -> Tensor:
-        """``position`` on the device."""
-        return on_device(self.position, self.device)
+    def positions(self, restarts: bool) -> tuple[Tensor, int]:
+        """See ``Ragged.positions``."""
+        if restarts:
+            return self.within_offset, int(self.within.max()) + 1
+        return self.offset, self.length
 
     def pack(self, tokens: Tensor) -> Tensor:
         """Return tokens (n, 1) as (n,)."""
@@ -75,6 +73,7 @@ class Prefixes:
     of each hypothesis.
 
     Attributes:
+        own: the tokens of each hypothesis.
         shared: keys and values of documents that groups begin with; shared_tags (documents,
             longest) int64.
         document: (groups,) int64, which of these each group begins with; lengths (groups,) int64:
@@ -82,19 +81,18 @@ class Prefixes:
         skipped: (groups,) int64, how many tokens of its document precede what a group has read.
         states: by recurrent module the newest state of every hypothesis, (hypotheses, channels);
             forced_states: those of all shared tokens, before the first step.
+        order: (hypotheses,) int64, which of these states each hypothesis continues.
     """
 
-    def __init__(self, groups: int, beam: int, device: torch.device, dtype: torch.dtype):
-        self.beam, self.device, self.dtype = beam, device, dtype
-        self.own = OwnKeys(groups, beam, device)
-        self.skipped = np.zeros(groups, dtype=np.int64)
+    def __init__(self, own: OwnKeys, groups: int):
+        self.own, self.plan, self.beam = own, own.plan, own.beam
+        self.skipped = self.lengths = nothing = np.zeros(groups, dtype=np.int64)
         self.states: dict[Ssru, Tensor] = {}
         self.forced_states: dict[Ssru, Tensor] = {}
-        nothing = np.zeros(groups, dtype=np.int64)
+        self.order = np.arange(groups * self.beam)
         self.begin(
             SharedKeys(np.zeros(1, dtype=np.int64)), np.zeros((1, 0), dtype=np.int64), nothing
         )
-        self.lengths = nothing
 
     def begin(self, shared: SharedKeys, tags: np.ndarray, document: np.ndarray) -> None:
         """Set the documents that groups begin with; ``place`` sets with how many tokens of them."""
@@ -103,14 +101,15 @@ class Prefixes:
     def place(self, lengths: np.ndarray) -> None:
         """Let each group begin with so many tokens, (groups,) int64, of its document."""
         self.lengths = lengths
-        ends = on_device(
-            (self.shared.starts[self.document] + lengths - 1).repeat(self.beam), self.device
+        ends = (self.shared.starts[self.document] + lengths - 1).repeat(self.beam)
+        ends, nothing = (
+            on_device(one, self.plan.device)
+            for one in (ends.clip(min=0), (lengths == 0).repeat(self.beam)[:, None])
         )
-        nothing = on_device((lengths == 0).repeat(self.beam), self.device).unsqueeze(1)
+        self.order = np.arange(len(ends))
         for module, states in self.forced_states.items():
-            self.states[module] = states.index_select(0, ends.clamp(min=0)).masked_fill(
-                nothing, 0.0
-            )
+            begun = states.index_select(0, ends).masked_fill(nothing, 0.0)
+            self.states[module] = self.plan.tensor(module, begun.shape, begun.dtype).copy_(begun)
 
     @property
     def tags(self) -> np.ndarray:
@@ -131,41 +130,66 @@ class Prefixes:
             self.lengths[groups],
             self.skipped[groups],
         )
-        index = on_device(order, self.device)
-        self.states = {
-            module: state.index_select(0, index) for module, state in self.states.items()
-        }
+        self.order = self.order[order]
 
 
 class StepView:
-    """The view of one token of every hypothesis; patterns are made when a block asks for them
-    first.
+    """The view of one token of every hypothesis.
 
     Args:
-        prefixes: what the hypotheses have read.
+        plan: of the steps.
+        groups, beam: how many groups hypotheses form, and how many are in each.
         memories: by name.
+        layers: of the decoder.
+        dtype: of what is stored.
     """
 
-    def __init__(self, prefixes: Prefixes, memories: dict[str, Memory]):
-        self.prefixes, self.memories = prefixes, memories
+    def __init__(
+        self,
+        plan: Plan,
+        groups: int,
+        beam: int,
+        memories: dict[str, Memory],
+        layers: nn.ModuleList,
+        dtype: torch.dtype,
+    ):
+        self.plan, self.memories = plan, memories
         self.shared = {
             name: SharedKeys(memory.layout.doc_starts) for name, memory in memories.items()
         }
+        self.recurrent: list[Ssru] = []
+        own = OwnKeys(plan, groups, beam, dtype)
+        self.prefixes = Prefixes(own, groups)
         self.patterns: dict[tuple, PrefixPattern | MemoryPattern] = {}
+        for layer in layers:
+            for block in layer.blocks:
+                for name, scopes in zip(block.modules, block.scopes, strict=True):
+                    self._add(block, getattr(layer, name), scopes)
         self._layouts: dict[str, Ragged] = {}
 
+    def _add(self, block: AttentionBlock, module: nn.Module, scopes: Iterable[Scope]) -> None:
+        if isinstance(module, Ssru):
+            self.recurrent.append(module)
+            return
+        if block.memory is None:
+            self.prefixes.own.sides[module] = None
+        for scope in scopes:
+            key = block.memory, scope
+            if key not in self.patterns:
+                kind = PrefixPattern if block.memory is None else MemoryPattern
+                self.patterns[key] = kind(self, scope, block.memory)
+            self.patterns[key].modules.append(module)
+
     def advance(self, documents: np.ndarray, batch_keys) -> None:
-        """Go to the newest token of every hypothesis; ``documents`` (groups,) int64, the memory's
-        document of each.
+        """Plan for the newest token of every hypothesis; ``documents`` (groups,) int64, the
+        memory's document of each.
         """
-        prefixes = self.prefixes
+        prefixes, plan = self.prefixes, self.plan
         self.documents, tags = documents, prefixes.tags
         doc = documents.repeat(prefixes.beam)
         lengths = (prefixes.lengths + prefixes.skipped).repeat(prefixes.beam) + len(prefixes.own)
         within = (tags == tags[:, -1:]).sum(axis=1) - 1
-        self.newest = NewestTokens(
-            doc, tags[:, -1], lengths - 1, within, prefixes.device, batch_keys
-        )
+        self.newest = NewestTokens(plan, doc, tags[:, -1], lengths - 1, within, batch_keys)
         if batch_keys is not None:
             batch_keys.advance(self.newest)
         # Hypotheses whose tokens are in the same sentences see the same: a scope is asked once for
@@ -174,14 +198,32 @@ class StepView:
         rows = enumerate(zip(doc.tolist(), map(np.ndarray.tobytes, tags), strict=True))
         places = [firsts.setdefault(row, place) for place, row in rows]
         chosen, self.inverse = np.unique(places, return_inverse=True)
-        self.layout = Ragged.of_tags(tags[chosen], prefixes.device)
+        self.layout = Ragged.of_tags(tags[chosen], plan.device)
         self.shifted = copy(self.layout)  # by what is skipped: positions in the document
         skipped = prefixes.skipped.repeat(prefixes.beam)[chosen]
         self.shifted.position = self.layout.position + skipped[self.layout.doc]
         if not np.array_equal(doc[chosen], getattr(self, "chosen_documents", None)):
             self.chosen_documents, self._layouts = doc[chosen], {}
         for pattern in self.patterns.values():
-            pattern.advance(self)
+            pattern.advance()
+        if self.recurrent:
+            self._advance_recurrent(within)
+
+    def _advance_recurrent(self, within: np.ndarray) -> None:
+        prefixes = self.prefixes
+        self.order, self.begun = map(self.plan.put, (prefixes.order, (within == 0)[:, None]))
+        prefixes.order = np.arange(len(within))
+        for module in self.recurrent:
+            if module not in prefixes.states:
+                shape = len(within), module.forget_proj.out_features
+                dtype = torch.promote_types(prefixes.own.dtype, torch.float32)
+                prefixes.states[module] = self.plan.tensor(module, shape, dtype).zero_()
+
+    def prepare(self) -> None:
+        """Compute on the device what all layers need."""
+        for pattern in self.patterns.values():
+            for reading in pattern.readings:
+                reading.prepare()
 
     def layout_of(self, name: str) -> Ragged:
         """Return the layout of a memory's documents, one for each prefix that scopes are asked
@@ -189,170 +231,163 @@ class StepView:
         """
         if name not in self._layouts:
             tags = tags_by_document(self.memories[name].layout)
-            self._layouts[name] = Ragged.of_tags(tags[self.chosen_documents], self.prefixes.device)
+            self._layouts[name] = Ragged.of_tags(tags[self.chosen_documents], self.plan.device)
         return self._layouts[name]
 
     def pattern(self, block: AttentionBlock, scope: Scope) -> PrefixPattern | MemoryPattern:
         """See ``View.pattern``."""
-        key = block.memory, scope
-        if key not in self.patterns:
-            if block.memory is None:
-                self.patterns[key] = PrefixPattern(self.prefixes, scope)
-            else:
-                self.patterns[key] = MemoryPattern(
-                    self.prefixes, scope, block.memory, self.shared[block.memory]
-                )
-            self.patterns[key].advance(self)
-        return self.patterns[key]
+        return self.patterns[block.memory, scope]
 
-    def recurrence(self, scope: Scope) -> StepRecurrence:
-        """See ``View.recurrence``."""
-        return StepRecurrence(self, scope == BySentence())
+    def recurrence(self, scope: Scope) -> StepView:
+        """See ``View.recurrence``; units over documents alone keep states between sentences."""
+        self.restarts = scope == BySentence()
+        return self
+
+    def states(self, module: Ssru, forget: Tensor, new: Tensor) -> Tensor:
+        """Return c = f * c + new of the newest tokens, (hypotheses, channels), and keep it."""
+        states = self.prefixes.states[module]
+        before = states.index_select(0, self.order)
+        if self.restarts:
+            before = before.masked_fill(self.begun, 0.0)
+        return states[: len(new)].copy_(forget * before + new)
 
 
-class MemoryPattern:
-    """A scope's pattern of the newest tokens over a memory (``modules.attention.Pattern``)."""
+class StepPattern:
+    """A scope's pattern of the newest tokens (``modules.attention.Pattern``).
 
-    def __init__(self, prefixes: Prefixes, scope: Scope, name: str, shared: SharedKeys):
-        self.scope, self.name, self.shared = scope, name, shared
-        self.dtype = prefixes.dtype
-        self.reading = SharedReading(prefixes.beam, prefixes.device, prefixes.dtype)
+    Args:
+        view: of the steps.
+        scope: the rule.
+        name: of the memory that it is for; None: the prefixes.
 
-    def advance(self, view: StepView) -> None:
-        """Ask the scope what the newest tokens see."""
-        self.queries, self.memory = view.newest, view.memories[self.name]
-        keys = view.layout_of(self.name)
-        seen = seen_by_newest(
-            self.scope.reach(view.shifted, keys, False), keys.position, keys.length
-        )
-        self.reading.look(self.shared, self.shared.starts[view.documents], seen[view.inverse])
+    Attributes:
+        modules: that attend by it.
+        readings: how keys are read.
+        blind: (hypotheses, 1) bool, those that see nothing; None: all see something.
+    """
 
-    def project(self, module: MultiheadAttention, x: Tensor, memory: Tensor) -> tuple:
-        """Return queries, and the module, whose keys and values are projected once."""
-        if module not in self.shared.sides:
-            sides = module.keys_and_values(memory, self.memory.layout.tag)
-            self.shared.sides[module] = torch.stack(sides).to(self.dtype)
-        return module.project_queries(x, self.queries.tag), module, None
+    def __init__(self, view: StepView, scope: Scope, name: str | None):
+        self.view, self.scope, self.name = view, scope, name
+        self.plan, own = view.plan, view.prefixes.own
+        self.modules: list[MultiheadAttention] = []
+        self.reading = SharedReading(self.plan, (name, scope), own.beam, own.dtype)
+        self.beam, self.readings = own.beam, [self.reading]
+
+    def mark_blind(self, seen: np.ndarray) -> np.ndarray:
+        """Return which hypotheses see nothing of ``seen`` (hypotheses, columns); what they find is
+        set to zero.
+        """
+        blind = ~seen.any(axis=1)
+        self.blind = self.plan.put(blind[:, None]) if self.plan.fixed or blind.any() else None
+        return blind
 
     def attend(
         self,
         q: Tensor,
         k: MultiheadAttention,
-        v: None,
+        v: Tensor | None,
         dropout: float,
         relative: Tensor | None = None,
-    ):
+    ) -> Tensor:
         """See ``Pattern.attend``; k and v are those of ``project``."""
-        return by_hypothesis(self.reading.attend(k, by_group(q, self.reading.beam))).flatten(1)
+        q = by_group(q, self.beam)
+        if relative is not None:
+            relative = self.relative_scores(q, relative)
+        found = by_hypothesis(attended(q, self.parts(k, v), relative)).flatten(1)
+        return found if self.blind is None else found.masked_fill(self.blind, 0.0)
 
 
-class PrefixPattern:
-    """A scope's pattern of the newest tokens over the prefixes (``modules.attention.Pattern``).
+class MemoryPattern(StepPattern):
+    """A pattern of the newest tokens over a memory."""
+
+    def advance(self) -> None:
+        """Ask the scope what the newest tokens see."""
+        view, memory, shared = self.view, self.view.memories[self.name], self.view.shared[self.name]
+        for module in self.modules:
+            if module not in shared.sides:
+                sides = module.keys_and_values(memory.states, memory.layout.tag)
+                shared.sides[module] = torch.stack(sides).to(self.reading.dtype)
+        keys = view.layout_of(self.name)
+        reach = self.scope.reach(view.shifted, keys, False)
+        seen = seen_by_newest(reach, keys.position, keys.length)[view.inverse]
+        seen[self.mark_blind(seen), 0] = True
+        self.reading.look(shared, shared.starts[view.documents], seen)
+        self.reading.gather(self.modules)
+
+    def project(self, module: MultiheadAttention, x: Tensor, memory: Tensor) -> tuple:
+        """Return queries, and the module, whose keys and values are projected once."""
+        return module.project_queries(x, self.view.newest.tags), module, None
+
+    def parts(self, module: MultiheadAttention, own: None) -> list:
+        """Return what ``attended`` reads."""
+        return [(self.reading, *self.reading.gathered[module])]
+
+
+class PrefixPattern(StepPattern):
+    """A pattern of the newest tokens over the prefixes.
 
     Attributes:
-        first: the first own token that a hypothesis sees.
+        own: how own tokens are read.
     """
 
-    def __init__(self, prefixes: Prefixes, scope: Scope):
-        self.prefixes, self.scope = prefixes, scope
-        self.reading = SharedReading(prefixes.beam, prefixes.device, prefixes.dtype)
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.own = OwnReading(self.view.prefixes.own)
 
-    def advance(self, view: StepView) -> None:
+    def advance(self) -> None:
         """Ask the scope what the newest tokens see."""
-        prefixes, self.queries = self.prefixes, view.newest
-        layout, shared = view.layout, prefixes.shared_tags.shape[1]
-        seen = seen_by_newest(self.scope.reach(layout, layout, True), layout.column, layout.length)[
-            view.inverse
-        ]
+        prefixes, plan, layout = self.view.prefixes, self.plan, self.view.layout
+        shared = prefixes.shared_tags.shape[1]
+        reach = self.scope.reach(layout, layout, True)
+        seen = seen_by_newest(reach, layout.column, layout.length)[self.view.inverse]
         own = seen[:, shared:]
-        self.reads_shared = bool(seen[:, :shared].any())
-        if self.reads_shared:
+        self.readings = [self.own]
+        if seen[:, :shared].any():
+            self.readings = [self.reading, self.own]
             begins = prefixes.shared.starts[prefixes.document]
             self.reading.look(prefixes.shared, begins, seen[:, :shared])
-        self.first = int(own.any(axis=0).argmax())
-        blind = ~seen.any(axis=1)
-        visible = prefixes.own.visible(
-            self.first, own[:, self.first :] | blind[:, None]
-        )  # these results are discarded
-        self.blind = on_device(blind, prefixes.device).unsqueeze(1) if blind.any() else None
-        self.mask = None if visible.all() else scores_of(visible, prefixes.device, prefixes.dtype)
-        self.distances: dict[int, Tensor] = {}
+            self.reading.gather(self.modules)
+        first = 0 if plan.fixed else int(own.any(axis=0).argmax())
+        plan.depends_on(len(self.readings), first)
+        self.own.look(first, own[:, first:] | self.mark_blind(seen)[:, None])
+        if self.modules[0].relative is not None:
+            self.distance = plan.put(self._distances(first))
+
+    def _distances(self, first: int) -> np.ndarray:
+        """Return from the newest token to each key that is read, (groups, keys) int64."""
+        prefixes = self.view.prefixes
+        number, groups = len(prefixes.own), len(prefixes.lengths)
+        tokens = np.arange(first, prefixes.own.end)
+        columns = np.where(tokens < prefixes.own.once, 1, self.beam)
+        distance = tokens.repeat(columns) - (number - 1)
+        distance = np.tile(distance, (groups, 1))
+        if len(self.readings) > 1:
+            column = self.reading.first[:, None] + np.arange(self.reading.index.shape[1])
+            outer = column - (prefixes.lengths[:, None] + number - 1)
+            distance = np.concatenate([outer, distance], axis=1)
+        return distance
 
     def project(self, module: MultiheadAttention, x: Tensor, memory: Tensor) -> tuple:
         """Store keys and values of the newest tokens; return queries, the module, and keys and
         values of all own tokens.
         """
-        q, k, v = module.project(x, memory, self.queries.tag, self.queries.tag)
-        return q, module, self.prefixes.own.append(module, k, v)
+        tags = self.view.newest.tags
+        q, k, v = module.project(x, memory, tags, tags)
+        return q, module, self.view.prefixes.own.append(module, k, v)
 
-    def attend(
-        self,
-        q: Tensor,
-        k: MultiheadAttention,
-        v: Tensor,
-        dropout: float,
-        relative: Tensor | None = None,
-    ):
-        """See ``Pattern.attend``; k and v are those of ``project``."""
-        keys, values = v[:, :, :, self.prefixes.own.column(self.first) :]
-        q, mask = by_group(q, self.prefixes.beam), self.mask
-        if relative is not None:
-            scores = self._relative_scores(q, relative)
-            mine = scores[..., scores.shape[-1] - keys.shape[2] :]
-            mask = mine if mask is None else mask + mine
-        if self.reads_shared:
-            q = scaled(q)
-            outer = self.reading.scores(k, q)
-            if relative is not None:
-                outer = outer + scores[..., : outer.shape[-1]]
-            inner = torch.matmul(q, keys.transpose(2, 3))
-            inner = inner if mask is None else inner + mask
-            weights = attention_weights(torch.cat([outer, inner], dim=-1))
-            outer, inner = weights.split([outer.shape[-1], inner.shape[-1]], dim=-1)
-            found = torch.matmul(inner, values) + self.reading.sums(k, outer)
-        else:
-            found = functional.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
-        found = by_hypothesis(found).flatten(1)
-        return found if self.blind is None else found.masked_fill(self.blind, 0.0)
+    def parts(self, module: MultiheadAttention, own: Tensor) -> list:
+        """Return what ``attended`` reads."""
+        shared = [(one, *one.gathered[module]) for one in self.readings[:-1]]
+        return [*shared, self.own.part(own)]
 
-    def _relative_scores(self, q: Tensor, table: Tensor) -> Tensor:
+    def relative_scores(self, q: Tensor, table: Tensor) -> Tensor:
         """Return the scores of relative positions of all keys that are read, (groups, heads, beam,
         keys).
         """
-        clip, beam = len(table) // 2, self.prefixes.beam
-        if clip not in self.distances:
-            own, tokens = len(self.prefixes.own), np.arange(self.first, len(self.prefixes.own))
-            columns = np.where(tokens < self.prefixes.own.once, 1, beam)
-            distance = np.tile((tokens - own + 1).repeat(columns), (len(q), 1))
-            if self.reads_shared:
-                column = self.reading.first[:, None] + np.arange(self.reading.index.shape[1])
-                outer = column - (self.prefixes.lengths[:, None] + own - 1)
-                distance = np.concatenate([outer, distance], axis=1)
-            self.distances[clip] = on_device(distance.clip(-clip, clip) + clip, q.device)[
-                :, None, None
-            ]
-        scores = torch.matmul(scaled(q), table.to(q.dtype).t())
-        return scores.gather(3, self.distances[clip].expand(-1, *q.shape[1:3], -1))
-
-
-class StepRecurrence:
-    """The newest states of recurrent units; ``by_sentence``: they begin at zero with every
-    sentence.
-    """
-
-    def __init__(self, view: StepView, by_sentence: bool):
-        self.view, self.by_sentence = view, by_sentence
-
-    def states(self, module: Ssru, forget: Tensor, new: Tensor) -> Tensor:
-        """Return c = f * c + new of the newest tokens, (hypotheses, channels), and keep it."""
-        states, newest = self.view.prefixes.states, self.view.newest
-        if module not in states:
-            states[module] = torch.zeros_like(new)
-        before = states[module]
-        if self.by_sentence and len(newest.begins):
-            before = before.index_fill(0, on_device(newest.begins, before.device), 0.0)
-        states[module] = forget * before + new
-        return states[module]
+        clip = len(table) // 2
+        rows = (self.distance.clamp(-clip, clip) + clip)[:, None, None]
+        scores = torch.matmul(q * q.shape[-1] ** -0.5, table.to(q.dtype).t())
+        return scores.gather(3, rows.expand(-1, *q.shape[1:3], -1))
 
 
 class FillingView(View):

@@ -1,0 +1,111 @@
+"""What the host plans of a decoding step, and the kernels of a step on a GPU.
+
+The host decides what hypotheses see, by integers and flags. They reach the device by one copy. On a
+GPU a step has many small kernels, which the host would start more slowly than they run. So sizes
+are powers of two there, and whatever a step reads has a fixed place in memory. Steps of the same
+sizes then have the same kernels, and a CUDA graph starts all of them at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gtransformer.modules.ragged import on_device
+
+LEAST = 64  # tokens that a cache has room for; more are powers of two times as many
+CAPTURING = ("cuda",)  # devices on which steps are captured
+PLAN_BYTES = 1 << 26  # of the largest plan
+ALIGNED = 8  # bytes of the widest number
+
+
+class Plan:
+    """The arrays of a step, and the memory and the captured steps of one decoder.
+
+    On the CPU sizes are exact, and tensors share the memory of their arrays.
+
+    Args:
+        device: of the decoder.
+        fixed: whether, on a GPU, sizes are powers of two, in memory that stays. Only one search at
+            a time may use a decoder then.
+    """
+
+    def __init__(self, device: torch.device, fixed: bool):
+        self.device, self.fixed = device, fixed and device.type in CAPTURING
+        self.memory: dict[Hashable, Tensor] = {}
+        self.captured: dict[tuple, tuple[Callable, Tensor] | None] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin the plan of the next step."""
+        self.arrays: list[tuple[int, np.ndarray]] = []
+        self.key: list[Hashable] = []
+        self.bytes = 0
+
+    def size(self, number: int, least: int = 1) -> int:
+        """Return how much room to make for so many."""
+        return max(least, 1 << (number - 1).bit_length()) if self.fixed and number else number
+
+    def depends_on(self, *values: Hashable) -> None:
+        """Note what decides which kernels a step has: it is captured once for each value."""
+        self.key += values
+
+    def put(self, array: np.ndarray) -> Tensor:
+        """Return the tensor that has the values of an array after ``send``."""
+        if not self.fixed:
+            return on_device(array, self.device)
+        dtype, begin = torch.from_numpy(array).dtype, self.bytes
+        buffer = self.tensor("plan", (PLAN_BYTES,), torch.uint8)
+        self.arrays.append((begin, array))
+        self.depends_on(array.shape, dtype)
+        self.bytes += -(-array.nbytes // ALIGNED) * ALIGNED
+        return buffer[begin : begin + array.nbytes].view(dtype).view(array.shape)
+
+    def send(self) -> None:
+        """Copy all arrays to the device, at once."""
+        if self.arrays:
+            host = np.zeros(self.bytes, dtype=np.uint8)
+            for begin, array in self.arrays:
+                host[begin : begin + array.nbytes] = np.frombuffer(array.tobytes(), dtype=np.uint8)
+            self.memory["plan"][: self.bytes] = on_device(host, self.device)
+
+    def tensor(self, owner: Hashable, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """Return memory; with fixed sizes always the same for an owner, which holds finite numbers:
+        what is masked is read, too.
+        """
+        if not self.fixed:
+            return torch.empty(0, device=self.device).new_empty(shape, dtype=dtype)
+        number = math.prod(shape)
+        if owner not in self.memory or len(self.memory[owner]) < number:
+            self.captured.clear()  # these graphs read the old memory
+            self.memory[owner] = torch.zeros(number, dtype=dtype, device=self.device)
+        return self.memory[owner][:number].view(shape)
+
+    def run(self, compute: Callable[[], Tensor]) -> Tensor:
+        """Return what ``compute`` returns; from the second step of these sizes on it is captured.
+
+        It may read what ``put`` and ``tensor`` have returned, and the decoder's weights.
+        """
+        if not self.fixed:
+            return compute()
+        key = tuple(self.key)
+        if key not in self.captured:
+            self.captured[key] = None
+            return compute()  # as CUDA graphs need it, kernels run once before
+        if self.captured[key] is None:
+            self.captured[key] = capture(compute)
+        replay, result = self.captured[key]
+        replay()
+        return result
+
+
+def capture(compute: Callable[[], Tensor]) -> tuple[Callable, Tensor]:
+    """Return what computes again, and where the result then is."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = compute()
+    return graph.replay, result

@@ -56,14 +56,14 @@ class Replays(Counter):
     def memory(self):
         return [one for made in self.plans for one in made.memory.values()]
 
-    def capture(self, compute):
+    def capture(self, compute, pool):
         recording, before = Recording(), [(one, one.clone()) for one in self.memory()]
         with recording:
             result = compute()
         for one, values in before:  # a capture computes nothing
             one.copy_(values)
         self["captured"] += 1
-        return lambda: (self.update(["repeated"]), recording.repeat()), result
+        return lambda: (self.update(["repeated"]), recording.repeat()), result, pool
 
 
 @pytest.fixture
@@ -131,9 +131,9 @@ def test_what_the_host_does(dictionary, documents, replays, monkeypatch):
             step(self)
         counts.append((operations.count, len(waits)))
 
-    def capture(compute):
+    def capture(compute, pool):
         result = compute()
-        return lambda: None, result  # only the host counts
+        return lambda: None, result, pool  # only the host counts
 
     waits = []
     monkeypatch.setattr(plan, "capture", capture)

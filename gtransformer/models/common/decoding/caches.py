@@ -262,8 +262,9 @@ class OwnKeys:
         Returns:
             those of all own tokens, (2, groups, heads, columns, dim).
         """
-        new = torch.stack([by_group(k, self.beam), by_group(v, self.beam)])
-        sides = self.sides[module].index_copy_(3, self.slots, new)
+        sides = self.sides[module]
+        for side, new in zip(sides, (k, v), strict=True):
+            side.index_copy_(2, self.slots, by_group(new, self.beam))
         return sides[:, :, :, : self.column(self.end)]
 
     def reorder(self, order: np.ndarray, groups: np.ndarray) -> None:
@@ -272,11 +273,17 @@ class OwnKeys:
         """
         left = np.flatnonzero(groups != np.arange(len(groups)))
         if len(self) and (len(order) < len(self.tags) or len(left)):
-            # Those before the first that leaves are not copied.
-            first = int(left[0]) if len(left) else len(groups)
+            # Those before the first that leaves are not copied, unless all move so that a step has
+            # the kernels of searches that began with as few groups.
+            moves = self.plan.fixed and len(order) < len(self.tags)
+            first = 0 if moves else int(left[0]) if len(left) else len(groups)
             index, end = on_device(groups[first:], self.plan.device), self.column(len(self))
             for module, sides in self.sides.items():
-                sides[:, first : len(groups), :, :end] = sides[:, :, :, :end].index_select(1, index)
+                kept = sides[:, :, :, :end].index_select(1, index)
+                if moves:
+                    shape = *kept.shape[:3], *sides.shape[3:]
+                    sides = self.plan.tensor(module, shape, self.dtype)
+                sides[:, first : len(groups), :, :end] = kept
                 self.sides[module] = sides[:, : len(groups)]
         self.writers, self.tags = self.writers[order], self.tags[order]
 

@@ -38,6 +38,7 @@ class Plan:
         self.device, self.fixed = device, fixed and device.type in CAPTURING
         self.memory: dict[Hashable, Tensor] = {}
         self.captured: dict[tuple, tuple[Callable, Tensor] | None] = {}
+        self.pool = None  # of memory, that captured steps have in common
         self.begin()
 
     def begin(self) -> None:
@@ -81,7 +82,8 @@ class Plan:
             return torch.empty(0, device=self.device).new_empty(shape, dtype=dtype)
         number = math.prod(shape)
         if owner not in self.memory or len(self.memory[owner]) < number:
-            self.captured.clear()  # these graphs read the old memory
+            # These graphs read the old memory. A pool that no graph uses cannot be used again.
+            self.captured, self.pool = {}, None
             self.memory[owner] = torch.zeros(number, dtype=dtype, device=self.device)
         return self.memory[owner][:number].view(shape)
 
@@ -94,18 +96,25 @@ class Plan:
             return compute()
         key = tuple(self.key)
         if key not in self.captured:
+            # CUDA's libraries begin with the first call, which a capture must not be. It may be on
+            # the same stream, since there is no backward pass.
             self.captured[key] = None
-            return compute()  # as CUDA graphs need it, kernels run once before
+            return compute()
         if self.captured[key] is None:
-            self.captured[key] = capture(compute)
+            replay, result, self.pool = capture(compute, self.pool)
+            self.captured[key] = replay, result
         replay, result = self.captured[key]
         replay()
         return result
 
 
-def capture(compute: Callable[[], Tensor]) -> tuple[Callable, Tensor]:
-    """Return what computes again, and where the result then is."""
+def capture(compute: Callable[[], Tensor], pool) -> tuple[Callable, Tensor, tuple]:
+    """Return what computes again, where the result then is, and the pool of memory.
+
+    Captured steps share a pool: they run one after the other, and the host reads a result before
+    the next step. A capture computes nothing. Other threads, as a data loader's, may go on.
+    """
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, pool, capture_error_mode="thread_local"):
         result = compute()
-    return graph.replay, result
+    return graph.replay, result, graph.pool()

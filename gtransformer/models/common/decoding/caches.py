@@ -245,7 +245,8 @@ class OwnKeys:
             self.capacity = max(LEAST * self.beam, 2 * begin)
             for module, sides in self.sides.items():
                 self.sides[module] = self._wider(module, sides, begin)
-        self.slots = self.plan.put(np.arange(begin, begin + self.beam))
+        slots = slice(begin, begin + self.beam)
+        self.slots = self.plan.put(np.r_[slots]) if self.plan.fixed else slots
         self.plan.depends_on(*(sides.stride() for sides in self.sides.values()))
 
     def _wider(self, module: MultiheadAttention, sides: Tensor | None, number: int) -> Tensor:
@@ -264,7 +265,7 @@ class OwnKeys:
         """
         sides = self.sides[module]
         for side, new in zip(sides, (k, v), strict=True):
-            side.index_copy_(2, self.slots, by_group(new, self.beam))
+            side[:, :, self.slots] = by_group(new, self.beam)
         return sides[:, :, :, : self.column(self.end)]
 
     def reorder(self, order: np.ndarray, groups: np.ndarray) -> None:

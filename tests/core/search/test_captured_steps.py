@@ -143,3 +143,17 @@ def test_what_the_host_does(dictionary, documents, replays, monkeypatch):
     found_by(dictionary, tiny_model(dictionary), [batch], "full", 3)
     operations, waits = zip(*counts, strict=True)
     assert set(waits) <= {0, 1} and sorted(operations)[len(operations) // 2] <= 60
+
+
+@torch.no_grad()
+def test_what_cannot_be_captured_is_computed(dictionary, documents, monkeypatch, caplog):
+    def fails(compute, pool):
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    model, batch = tiny_model(dictionary), documents(random.Random(5), SHAPES)
+    expected = found_by(dictionary, model, [batch], "full", 3)
+    monkeypatch.setattr(plan, "capture", fails)
+    monkeypatch.setattr(plan, "CAPTURING", ("cpu",))
+    assert found_by(dictionary, model, [batch], "full", 3) == expected
+    (record,) = caplog.records
+    assert "not permitted" in record.getMessage()

@@ -8,6 +8,7 @@ sizes then have the same kernels, and a CUDA graph starts all of them at once.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Hashable
 
@@ -16,6 +17,8 @@ import torch
 from torch import Tensor
 
 from gtransformer.modules.ragged import on_device
+
+logger = logging.getLogger(__name__)
 
 LEAST = 64  # tokens that a cache has room for; more are powers of two times as many
 CAPTURING = ("cuda",)  # devices on which steps are captured
@@ -38,7 +41,7 @@ class Plan:
         self.device, self.fixed = device, fixed and device.type in CAPTURING
         self.memory: dict[Hashable, Tensor] = {}
         self.captured: dict[tuple, tuple[Callable, Tensor] | None] = {}
-        self.pool = None  # of memory, that captured steps have in common
+        self.captures, self.pool = True, None  # the pool of memory that captured steps share
         self.begin()
 
     def begin(self) -> None:
@@ -92,7 +95,7 @@ class Plan:
 
         It may read what ``put`` and ``tensor`` have returned, and the decoder's weights.
         """
-        if not self.fixed:
+        if not (self.fixed and self.captures):
             return compute()
         key = tuple(self.key)
         if key not in self.captured:
@@ -101,7 +104,12 @@ class Plan:
             self.captured[key] = None
             return compute()
         if self.captured[key] is None:
-            replay, result, self.pool = capture(compute, self.pool)
+            try:
+                replay, result, self.pool = capture(compute, self.pool)
+            except RuntimeError as error:  # PyTorch's, before anything is computed
+                logger.warning("decoding steps are not captured: %s", error)
+                self.captures = False
+                return compute()
             self.captured[key] = replay, result
         replay, result = self.captured[key]
         replay()

@@ -218,6 +218,7 @@ class StepView:
                 shape = len(within), module.forget_proj.out_features
                 dtype = torch.promote_types(prefixes.own.dtype, torch.float32)
                 prefixes.states[module] = self.plan.tensor(module, shape, dtype).zero_()
+            self.plan.depends_on(len(prefixes.states[module]))  # those before documents left
 
     def prepare(self) -> None:
         """Compute on the device what all layers need."""

@@ -210,9 +210,9 @@ FAULTS = {
         "search/test_beam.py -k 'gtransformer or hypotheses'",
     ),
     "a forced </s> that costs nothing": (
-        "search/rules.py",
-        "lprobs[full, self.end] = scores[full]",
-        "lprobs[full, self.end] = 0.0",
+        "search/beam.py",
+        "index[full, 0] = ends[full], rule.end",
+        "index[full, 0] = 0.0, rule.end",
         "search/test_beam.py -k 'gtransformer or hypotheses'",
     ),
     "a given <s> that costs": (

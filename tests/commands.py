@@ -70,8 +70,8 @@ def run_here(module: str, *arguments) -> tuple[int, str]:
     # fairseq keeps the best validation loss here; in a process of its own a training begins
     # without.
     vars(checkpoint_utils.save_checkpoint).pop("best", None)
-    # gtransformer export leaves it higher
-    logging.getLogger("gtransformer.plugin").setLevel(logging.NOTSET)
+    for name in ("gtransformer.plugin", "fairseq"):  # gtransformer export leaves them higher
+        logging.getLogger(name).setLevel(logging.NOTSET)
     with (
         pytest.MonkeyPatch.context() as patch, redirect_stdout(output), redirect_stderr(output),
         warnings.catch_warnings(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
@@ -109,6 +110,7 @@ class Engine:
         self.model.to(self.device)
         # From now on weights do not change, so each layer prepares them for decoding once.
         self.model.decoder.hold_weights()
+        self._searching = threading.Lock()  # on a GPU all searches use the same memory
         self.longest, self.longest_sentence = (
             longest_source(self.model),
             longest_sentence(self.model),
@@ -157,12 +159,13 @@ class Engine:
             strategy.cost([len(sentence) + boundary for sentence in instance])
             for instance in instances
         ]
-        for number, hypos in in_batches(
-            generator, tokens, costs, options.max_tokens, first_sentences
-        ):
-            results[number] = [
-                self._hypothesis(hypo, len(instances[number])) for hypo in hypos[: options.nbest]
-            ]
+        batches = in_batches(generator, tokens, costs, options.max_tokens, first_sentences)
+        with self._searching:
+            for number, hypos in batches:
+                results[number] = [
+                    self._hypothesis(hypo, len(instances[number]))
+                    for hypo in hypos[: options.nbest]
+                ]
         return results
 
     def _generator(self, options: SearchOptions):

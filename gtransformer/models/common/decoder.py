@@ -195,7 +195,9 @@ class DocumentDecoder(DocumentEmbedding):
         if not copies:
             # What a decoder of its own kind embeds, a captured step might not read again.
             plain = type(self).embed_batch is DocumentEmbedding.embed_batch
-            plan = Plan(self.embed_tokens.weight.device, plain)
+            # Capturing pays for weights that are held, not for one batch in a training.
+            fixed = plain and self.copies is not None
+            plan = Plan(self.embed_tokens.weight.device, fixed)
             copies.append((decoding_copy(self, self._dtype()), plan))
         return CachedState(*copies[0], memory, documents, beam)
 

@@ -251,10 +251,12 @@ class OwnKeys:
 
     def _wider(self, module: MultiheadAttention, sides: Tensor | None, number: int) -> Tensor:
         # A copy: the new memory may be the old.
-        own = sides[:, :, :, :number].clone() if number else 0.0
+        stored = sides[:, :, :, :number].clone() if number else None
         shape = 2, len(self.tags) // self.beam, module.heads, self.capacity, module.dim
-        wide = self.plan.tensor(module, shape, self.dtype)
-        wide[:, :, :, :number] = own
+        # What is masked is read, too. An earlier search may have left numbers that are not finite.
+        wide = self.plan.tensor(module, shape, self.dtype).zero_()
+        if number:
+            wide[:, :, :, :number] = stored
         return wide
 
     def append(self, module: MultiheadAttention, k: Tensor, v: Tensor) -> Tensor:

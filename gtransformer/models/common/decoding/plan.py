@@ -22,7 +22,8 @@ logger = logging.getLogger(__name__)
 
 LEAST = 64  # tokens that a cache has room for; more are powers of two times as many
 CAPTURING = ("cuda",)  # devices on which steps are captured
-PLAN_BYTES = 1 << 26  # of the largest plan
+PLAN_BYTES = 1 << 26  # of the largest plan of a step that is captured
+MOST_CAPTURED = 256  # steps; more would fill the memory of a service that runs for long
 ALIGNED = 8  # bytes of the widest number
 
 
@@ -48,7 +49,7 @@ class Plan:
         """Begin the plan of the next step."""
         self.arrays: list[tuple[int, np.ndarray]] = []
         self.key: list[Hashable] = []
-        self.bytes = 0
+        self.bytes, self.fits = 0, True
 
     def size(self, number: int, least: int = 1) -> int:
         """Return how much room to make for so many."""
@@ -61,6 +62,9 @@ class Plan:
     def put(self, array: np.ndarray) -> Tensor:
         """Return the tensor that has the values of an array after ``send``."""
         if not self.fixed:
+            return on_device(array, self.device)
+        if self.bytes + array.nbytes > PLAN_BYTES:
+            self.fits = False  # without a fixed place this step is not captured
             return on_device(array, self.device)
         dtype, begin = torch.from_numpy(array).dtype, self.bytes
         buffer = self.tensor("plan", (PLAN_BYTES,), torch.uint8)
@@ -95,12 +99,14 @@ class Plan:
 
         It may read what ``put`` and ``tensor`` have returned, and the decoder's weights.
         """
-        if not (self.fixed and self.captures):
+        if not (self.fixed and self.captures and self.fits):
             return compute()
         key = tuple(self.key)
         if key not in self.captured:
             # CUDA's libraries begin with the first call, which a capture must not be. It may be on
             # the same stream, since there is no backward pass.
+            if len(self.captured) >= MOST_CAPTURED:
+                self.captured, self.pool = {}, None
             self.captured[key] = None
             return compute()
         if self.captured[key] is None:

@@ -71,14 +71,16 @@ def attended(
         x = reading.by_unit(q)
         x = functional.scaled_dot_product_attention(x, keys, values, attn_mask=reading.mask)
         return reading.by_group(x)
-    q, each = q * q.shape[-1] ** -0.5, []
+    q, parts_scores = q * q.shape[-1] ** -0.5, []
     for reading, keys, _ in parts:
         scores = torch.matmul(reading.by_unit(q), keys.transpose(-2, -1))
-        each.append(reading.by_group(scores if reading.mask is None else scores + reading.mask))
-    scores = torch.cat(each, dim=-1)
+        if reading.mask is not None:
+            scores = scores + reading.mask
+        parts_scores.append(reading.by_group(scores))
+    scores = torch.cat(parts_scores, dim=-1)
     scores = scores if relative is None else scores + relative
     weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
-    weights = weights.to(scores.dtype).split([one.shape[-1] for one in each], dim=-1)
+    weights = weights.to(scores.dtype).split([part.shape[-1] for part in parts_scores], dim=-1)
     return sum(
         reading.by_group(torch.matmul(reading.by_unit(one), values))
         for one, (reading, _, values) in zip(weights, parts, strict=True)
@@ -229,7 +231,7 @@ class OwnKeys:
 
     @property
     def end(self) -> int:
-        """Behind the last token that is read."""
+        """Number of tokens that are read; with fixed sizes as many as there is room for."""
         return self.capacity // self.beam if self.plan.fixed else len(self)
 
     def column(self, token: int) -> int:
@@ -276,8 +278,9 @@ class OwnKeys:
         """
         left = np.flatnonzero(groups != np.arange(len(groups)))
         if len(self) and (len(order) < len(self.tags) or len(left)):
-            # Those before the first that leaves are not copied, unless all move so that a step has
-            # the kernels of searches that began with as few groups.
+            # Groups before the first that leaves stay where they are. With fixed sizes all move
+            # instead: then the layout is that of a search of so few groups from the beginning, and
+            # steps that were captured for it can be used.
             moves = self.plan.fixed and len(order) < len(self.tags)
             first = 0 if moves else int(left[0]) if len(left) else len(groups)
             index, end = on_device(groups[first:], self.plan.device), self.column(len(self))
@@ -291,8 +294,10 @@ class OwnKeys:
         self.writers, self.tags = self.writers[order], self.tags[order]
 
     def store_once(self) -> None:
-        """Store the first tokens once that all hypotheses of each group have in common, over all
-        groups; some more of them pay.
+        """Store the first tokens once that the hypotheses of each group have in common.
+
+        The number is the same for all groups. Below ``SHARED_BLOCK`` more tokens nothing is done,
+        since copying costs more than it saves.
         """
         groups = self.writers.reshape(-1, self.beam, len(self))
         differs = (groups != groups[:, :1]).any(axis=(0, 1))
@@ -339,8 +344,8 @@ class OwnReading(Reading):
     def prepare(self) -> None:
         self.mask = None
         if self.writers is not None:
-            by_hypothesis = self.writers.view(-1, 1, self.own.beam, self.writers.shape[1], 1)
-            visible = by_hypothesis == self.each
+            writers = self.writers.view(-1, 1, self.own.beam, self.writers.shape[1], 1)
+            visible = writers == self.each
             once, others = visible[..., : self.once, 0], visible[..., self.once :, :].flatten(3)
             self.mask = mask_of(torch.cat([once, others], dim=3), self.own.dtype)
 

@@ -103,8 +103,8 @@ class Plan:
             return compute()
         key = tuple(self.key)
         if key not in self.captured:
-            # CUDA's libraries begin with the first call, which a capture must not be. It may be on
-            # the same stream, since there is no backward pass.
+            # CUDA's libraries set themselves up in their first call, which cannot be captured. So
+            # the first step runs as usual; without a backward pass that may be on this stream.
             if len(self.captured) >= MOST_CAPTURED:
                 self.captured, self.pool = {}, None
             self.captured[key] = None

@@ -77,8 +77,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
         peak = 1.0 - smoothing - spread
         grad_features = torch.empty_like(features, dtype=exact) if want_features else None
         grad_weight = torch.zeros_like(weight, dtype=exact) if want_weight else None
-        loss = torch.zeros((), dtype=exact, device=features.device)
-        nll = torch.zeros_like(loss)
+        loss = nll = torch.zeros((), dtype=exact, device=features.device)
         large = features.is_cuda or torch.compiler.is_compiling()
         rows = max(FEWEST_ROWS, CHUNK_ELEMENTS * (LARGER_ON_GPU if large else 1) // vocabulary)
         for start in range(0, len(features), rows):
@@ -86,8 +85,9 @@ class _FusedCrossEntropy(torch.autograd.Function):
             grad = product(h, weight).to(summed)
             count = None if counts is None else counts[start : start + rows].unsqueeze(1)
             chunk_nll, total = _turn_into_gradient(grad, target, count, exact, spread, peak)
-            nll += chunk_nll
-            loss += peak * chunk_nll + spread * total
+            # Not in place: PyTorch 2.11 would compile gradients that are 0.
+            nll = nll + chunk_nll
+            loss = loss + peak * chunk_nll + spread * total
             if want_features:
                 grad_features[start : start + rows] = product(grad, weight_summed.t())
             if want_weight:

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable
@@ -338,7 +339,7 @@ def decoding(bench: Bench, number: int, parallel: bool) -> None:
     source = torch.stack(documents(number, bench.length, SENTENCE, bench.words)).to(bench.device)
     batch = {"net_input": {"src_tokens": source, "src_lengths": None}}
     times, written = [], 0
-    for _ in range(2):
+    for _ in range(3):  # the first two capture steps
         began = time.perf_counter()
         found = search.generate([made], batch)
         bench.synchronise()
@@ -407,6 +408,7 @@ def main() -> None:
         try:
             measure(bench, *given)
         except Exception as error:
+            traceback.print_exc()
             bench.say(measure.__name__, arguments=given, error=f"{type(error).__name__}: {error}")
         if not bench.rehearse:
             torch.cuda.empty_cache()

@@ -139,7 +139,7 @@ class PackedLinear:
 
     The weights are stored in the type of the products, on the CPU from the second use on in
     oneDNN's own layout; they must not change while it is in use. Results have the type of the
-    input. It is for decoding and has no gradient.
+    products. It is for decoding and has no gradient.
 
     Args:
         layers: one, or several with the same input, whose results are concatenated.
@@ -168,10 +168,8 @@ class PackedLinear:
             self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, FEW_ROWS)
         self.uses += 1
         if self.packs:
-            y = _onednn(rows, self.weight, self.bias, "none", [], "")
-        else:
-            y = functional.linear(rows, self.weight, self.bias)
-        return y.to(x.dtype)
+            return _onednn(rows, self.weight, self.bias, "none", [], "")
+        return functional.linear(rows, self.weight, self.bias)
 
 
 def _is_for_onednn(x: Tensor) -> bool:

@@ -29,7 +29,7 @@ from tests.commands import GENERATION, SMALL, TRAINING, binarise, losses, write_
 from tests.core.models import test_docflat as docflat
 from tests.core.models import test_numpy
 from tests.core.models.batch_documents import document
-from tests.core.models.test_numpy import pairs
+from tests.core.models.test_numpy import pairs as document_pairs
 from tests.core.search import test_second_pass as second_pass
 from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
@@ -105,7 +105,7 @@ def batch_for(dictionary, name: str) -> dict:
             [random_document(draw, dictionary, shape) for shape in SHAPES_OF] for _ in range(2)
         )
         if name in BESIDE:
-            sources, targets = zip(*pairs(dictionary), strict=True)
+            sources, targets = zip(*document_pairs(dictionary), strict=True)
         source, read = pad_batch(sources, pad, left=True), pad_batch(targets, pad, left=False)
         inputs = {
             "src_tokens": source,
@@ -217,7 +217,7 @@ def test_search(dictionary, name, way):
     draw = random.Random(31)
     sources = [random_document(draw, dictionary, shape) for shape in SHAPES_OF]
     if name in BESIDE:
-        sources = [source for source, _ in pairs(dictionary)]
+        sources = [source for source, _ in document_pairs(dictionary)]
     model = (DOCUMENTS | BESIDE)[name](dictionary)
     check_search(model, lambda model, beam: WAYS[way](dictionary, model, sources, beam=beam))
 
@@ -246,9 +246,13 @@ def test_scores_from_python(saved_model, precision):
     model = GTransformer.from_pretrained(saved_model, precision=precision)
     assert model.engine.device.type == DEVICE
     exact = precision == "float32"
-    for ours, theirs in zip(chain(*model.nbest(documents)), chain(*expected), strict=True):
+    pairs = zip(chain(*model.nbest(documents)), chain(*expected), strict=True)
+    same = [(ours, theirs) for ours, theirs in pairs if ours[0].text == theirs[0].text]
+    # In half precision another one may be the best of random weights.
+    assert len(same) == len(TEXT.splitlines()) if exact else same
+    for ours, theirs in same:
         assert not exact or [one.text for one in ours] == [one.text for one in theirs]
-        assert ours[0].score == pytest.approx(theirs[0].score, abs=1e-3 if exact else 0.3)
+        assert ours[0].score == pytest.approx(theirs[0].score, rel=1e-4 if exact else 0.05)
 
 
 @pytest.fixture(scope="module")

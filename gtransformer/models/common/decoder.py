@@ -198,7 +198,7 @@ class DocumentDecoder(DocumentEmbedding):
             # Capturing pays for weights that are held, not for one batch in a training.
             fixed = plain and self.copies is not None
             plan = Plan(self.embed_tokens.weight.device, fixed)
-            copies.append((decoding_copy(self, self._dtype()), plan))
+            copies.append((decoding_copy(self, self.product_dtype()), plan))
         return CachedState(*copies[0], memory, documents, beam)
 
     def batch_keys(self, memory: Memory, beam: int):
@@ -207,16 +207,16 @@ class DocumentDecoder(DocumentEmbedding):
         """
         return None
 
-    def _dtype(self) -> torch.dtype | None:
-        """Return the type of products in decoding with ``--autocast``, if the device has
-        instructions for it.
+    def product_dtype(self) -> torch.dtype:
+        """Return the type of products in decoding: that of ``--autocast``, if the device has
+        instructions for it, else that of the weights.
         """
         name, weights = str(self.cfg.autocast), self.embed_tokens.weight
         usable = name != "none" and weights.dtype == torch.float32
         if weights.device.type == "cpu":
             # Emulated bfloat16 is slower than float32.
             usable = usable and name == "bfloat16" and has_bfloat16()
-        return getattr(torch, name) if usable else None
+        return getattr(torch, name) if usable else weights.dtype
 
     def hold_weights(self) -> None:
         """Prepare weights for decoding once; from now on they must not change."""

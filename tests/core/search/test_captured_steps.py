@@ -12,7 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from gtransformer.models.common.decoding import plan
+from gtransformer.models.common.decoding import caches, plan
 from gtransformer.search.beam import BeamSearch
 from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import PARALLEL, SEQUENTIAL, Strategy
@@ -75,6 +75,7 @@ def replays(monkeypatch):
     found = Replays(plans)
     monkeypatch.setattr(plan, "capture", found.capture)
     monkeypatch.setattr(plan, "CAPTURING", ("cpu",))
+    monkeypatch.setattr(caches, "FUSED", ())
     return found
 
 

@@ -19,6 +19,7 @@ from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.ragged import ABSENT, Ragged, on_device
 from gtransformer.modules.reach import Reach
 
+FUSED = ("cpu",)  # devices on which one kernel attends faster than products; see ``attended``
 SHARED_BLOCK = 16  # own tokens that hypotheses must have in common before these are stored once
 
 
@@ -66,25 +67,30 @@ def attended(
         parts: how keys are read, and keys and values (units, heads, keys, dim).
         relative: what is added to scores, (groups, heads, beam, keys of all parts).
     """
-    if len(parts) == 1 and relative is None:
+    if len(parts) == 1 and relative is None and q.device.type in FUSED:
         ((reading, keys, values),) = parts
         x = reading.by_unit(q)
         x = functional.scaled_dot_product_attention(x, keys, values, attn_mask=reading.mask)
         return reading.by_group(x)
-    q, parts_scores = q * q.shape[-1] ** -0.5, []
+    # On a GPU few queries of many keys are faster as products than by a fused kernel, which has one
+    # block of threads for each head.
+    scale, scores = q.shape[-1] ** -0.5, []
     for reading, keys, _ in parts:
-        scores = torch.matmul(reading.by_unit(q), keys.transpose(-2, -1))
-        if reading.mask is not None:
-            scores = scores + reading.mask
-        parts_scores.append(reading.by_group(scores))
-    scores = torch.cat(parts_scores, dim=-1)
-    scores = scores if relative is None else scores + relative
-    weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
-    weights = weights.to(scores.dtype).split([part.shape[-1] for part in parts_scores], dim=-1)
-    return sum(
+        found = torch.matmul(reading.by_unit(q), keys.transpose(-2, -1))
+        mask = reading.mask
+        found = found * scale if mask is None else torch.add(mask, found, alpha=scale)
+        scores.append(reading.by_group(found))
+    lengths = [one.shape[-1] for one in scores]
+    joined = scores[0] if len(parts) == 1 else torch.cat(scores, dim=-1)
+    joined = joined if relative is None else joined + relative
+    weights = joined.softmax(dim=-1, dtype=torch.promote_types(q.dtype, torch.float32))
+    contexts = [
         reading.by_group(torch.matmul(reading.by_unit(one), values))
-        for one, (reading, _, values) in zip(weights, parts, strict=True)
-    )
+        for one, (reading, _, values) in zip(
+            weights.to(q.dtype).split(lengths, dim=-1), parts, strict=True
+        )
+    ]
+    return contexts[0] if len(parts) == 1 else sum(contexts[1:], contexts[0])
 
 
 class SharedReading(Reading):

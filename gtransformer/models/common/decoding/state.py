@@ -43,7 +43,7 @@ class CachedState:
         beam: int,
     ):
         self.decoder, self.plan, self.memory, self.beam = decoder, plan, memory, beam
-        self.device, dtype = memory.states.device, decoder.embed_tokens.weight.dtype
+        self.device, dtype = memory.states.device, decoder.product_dtype()
         groups = self._padded(documents)
         self.documents = documents[groups]
         self.view = StepView(plan, len(groups), beam, memory.by_name(), decoder.layers, dtype)

@@ -279,7 +279,9 @@ class StepPattern:
         set to zero.
         """
         blind = ~seen.any(axis=1)
-        self.blind = self.plan.put(blind[:, None]) if self.plan.fixed or blind.any() else None
+        some = bool(blind.any())
+        self.plan.depends_on(some)
+        self.blind = self.plan.put(blind[:, None]) if some else None
         return blind
 
     def attend(

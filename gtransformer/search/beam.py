@@ -242,31 +242,27 @@ class BeamSearch:
         """
         beam = self.beam
         order = np.argsort(-values, axis=1, kind="stable")[:, : 2 * beam]
-        values = np.take_along_axis(values, order, axis=1)
-        tokens = np.take_along_axis(tokens, order, axis=1)
-        parents = order // (2 * beam)
+        slots = np.arange(len(order))[:, None]
+        values, tokens, parents = values[slots, order], tokens[slots, order], order // (2 * beam)
         ends = (tokens == self.rule.language) & np.isfinite(values)
         # Hypotheses that end below the first ``beam`` ranks are lost; the best of the others
         # continue.
         continuing = np.argsort(ends, axis=1, kind="stable")[:, :beam]
-        remaining = []
-        for slot, number in enumerate(self.active.tolist()):
+        remains = np.isfinite(values[slots, continuing]).any(axis=1)
+        for slot in np.flatnonzero(ends[:, :beam].any(axis=1) | ~remains).tolist():
+            number = int(self.active[slot])
             finished = self.finished[number]
             for rank in np.flatnonzero(ends[slot, :beam])[: beam - len(finished)].tolist():
                 finished.append(self._hypothesis(slot, parents[slot, rank], values[slot, rank]))
-            if len(finished) < beam and np.isfinite(values[slot, continuing[slot]]).any():
-                remaining.append(slot)
-            else:
+            remains[slot] &= len(finished) < beam
+            if not remains[slot]:
                 self._finish(number)
         # Finished documents leave the batch.
-        values, tokens, parents = (
-            np.take_along_axis(one, continuing, axis=1)[remaining]
-            for one in (values, tokens, parents)
-        )
-        slots = np.array(remaining, dtype=np.int64)[:, None]
+        slots, continuing = slots[remains], continuing[remains]
+        values, tokens, parents = (one[slots, continuing] for one in (values, tokens, parents))
         for state in self.states:
             state.reorder((slots * beam + parents).ravel())
-        self.active = self.active[remaining]
+        self.active = self.active[remains]
         self.prefixes = self.rule.advance(self.prefixes.select((slots, parents)), tokens)
         self.tokens = np.concatenate([self.tokens[slots, parents], tokens[..., None]], axis=2)
         self.sums = np.concatenate([self.sums[slots, parents], values[..., None]], axis=2)

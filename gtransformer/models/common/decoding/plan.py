@@ -24,6 +24,7 @@ LEAST = 64  # tokens that a cache has room for; more are powers of two times as 
 CAPTURING = ("cuda",)  # devices on which steps are captured
 PLAN_BYTES = 1 << 26  # of the largest plan of a step that is captured
 MOST_CAPTURED = 256  # steps; more would fill the memory of a service that runs for long
+MOST_PLACES = 1 << 12  # of arrays of plans
 ALIGNED = 8  # bytes of the widest number
 
 
@@ -43,11 +44,13 @@ class Plan:
         self.memory: dict[Hashable, Tensor] = {}
         self.captured: dict[tuple, tuple[Callable, Tensor] | None] = {}
         self.captures, self.pool = True, None  # the pool of memory that captured steps share
+        # By place in the plan and kind of array: the array there on the host, and on the device.
+        self.places: dict[tuple, tuple[np.ndarray, Tensor]] = {}
+        self.host: Tensor | None = None  # the bytes of plans on the host
         self.begin()
 
     def begin(self) -> None:
         """Begin the plan of the next step."""
-        self.arrays: list[tuple[int, np.ndarray]] = []
         self.key: list[Hashable] = []
         self.bytes, self.fits = 0, True
 
@@ -63,23 +66,36 @@ class Plan:
         """Return the tensor that has the values of an array after ``send``."""
         if not self.fixed:
             return on_device(array, self.device)
-        if self.bytes + array.nbytes > PLAN_BYTES:
+        begin, end = self.bytes, self.bytes + array.nbytes
+        if end > PLAN_BYTES:
             self.fits = False  # without a fixed place this step is not captured
             return on_device(array, self.device)
-        dtype, begin = torch.from_numpy(array).dtype, self.bytes
-        buffer = self.tensor("plan", (PLAN_BYTES,), torch.uint8)
-        self.arrays.append((begin, array))
-        self.depends_on(array.shape, dtype)
-        self.bytes += -(-array.nbytes // ALIGNED) * ALIGNED
-        return buffer[begin : begin + array.nbytes].view(dtype).view(array.shape)
+        place = begin, array.shape, array.dtype
+        if place not in self.places:
+            self._place(place, torch.from_numpy(array).dtype, end)
+        host, there = self.places[place]
+        np.copyto(host, array)
+        self.depends_on(place)
+        self.bytes = -(-end // ALIGNED) * ALIGNED
+        return there
+
+    def _place(self, place: tuple, dtype: torch.dtype, end: int) -> None:
+        begin, shape, _ = place
+        if self.host is None:
+            # A step waits for its result. So the copy has ended when the next plan is written.
+            pinned = self.device.type == "cuda"
+            self.host = torch.zeros(PLAN_BYTES, dtype=torch.uint8, pin_memory=pinned)
+        if len(self.places) >= MOST_PLACES:
+            self.places = {}
+        buffers = self.host, self.tensor("plan", (PLAN_BYTES,), torch.uint8)
+        host, there = (one[begin:end].view(dtype).view(shape) for one in buffers)
+        self.places[place] = host.numpy(), there
 
     def send(self) -> None:
         """Copy all arrays to the device, at once."""
-        if self.arrays:
-            host = np.zeros(self.bytes, dtype=np.uint8)
-            for begin, array in self.arrays:
-                host[begin : begin + array.nbytes] = np.frombuffer(array.tobytes(), dtype=np.uint8)
-            self.memory["plan"][: self.bytes] = on_device(host, self.device)
+        if self.bytes:
+            sent = self.host[: self.bytes]
+            self.memory["plan"][: self.bytes].copy_(sent, non_blocking=True)
 
     def tensor(self, owner: Hashable, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Return memory; with fixed sizes always the same for an owner, which holds finite numbers:

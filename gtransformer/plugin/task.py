@@ -235,7 +235,7 @@ class TranslationDocTask(TranslationTask):
 
     def _inference_with_bleu(self, generator, sample, model):
         """Return BLEU of a batch; fairseq sums the counts and logs ``bleu``."""
-        if model.decoder.copies is not None:  # of the last validation; weights have changed
-            model.decoder.hold_weights()
         generated = generator.generate([model], sample, prefix_tokens=None)
+        if model.decoder.copies is not None:  # weights will change, and training needs the memory
+            model.decoder.hold_weights()
         return sentence_bleu(self, generated, sample["whole_target"])

@@ -229,8 +229,8 @@ FAULTS = {
     ),
     "a cache that is not reordered with its hypotheses": (
         "models/common/decoding/caches.py",
-        "self.writers[order], self.tags[order]",
-        "self.writers[: len(order)], self.tags[order]",
+        "self.writers[order], self.kinds[order]",
+        "self.writers[: len(order)], self.kinds[order]",
         "search/test_beam.py -k 'gtransformer or hypotheses'",
     ),
     "equal hypotheses at the start": (

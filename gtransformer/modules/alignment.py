@@ -51,14 +51,15 @@ def sentence_aligned(queries: Ragged, keys: Ragged) -> np.ndarray:
     sentences continues without a jump.
     """
     # Tags beyond the source's sentences go to the last column, which is -1: no jump.
-    starts = sentence_starts(keys)
-    start = starts[queries.doc, np.minimum(queries.tag, starts.shape[1] - 1)]
-    row = np.arange(queries.total)
-    begins = np.diff(queries.sentence, prepend=-1) != 0
-    anchors = (queries.position == 0) | (begins & (start >= 0))
+    starts, (tokens, asked) = sentence_starts(keys), queries.history()
+    start = starts[tokens.doc, np.minimum(tokens.tag, starts.shape[1] - 1)]
+    row = np.arange(tokens.total)
+    begins = np.diff(tokens.sentence, prepend=-1) != 0
+    anchors = (tokens.position == 0) | (begins & (start >= 0))
     # The last jump at or before each row: from there on the centre moves one key a row.
     anchor = np.maximum.accumulate(np.where(anchors, row, 0))
-    return _within(np.maximum(start[anchor], 0) + row - anchor, keys.doc_lengths[queries.doc])
+    centres = np.maximum(start[anchor], 0) + row - anchor
+    return _within(centres[asked], keys.doc_lengths[queries.doc])
 
 
 def sentence_starts(tokens: Ragged) -> np.ndarray:

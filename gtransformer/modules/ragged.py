@@ -95,6 +95,12 @@ class Ragged:
         # As two digits of one number, so that sorting and comparing are those of integers.
         return (self.doc << 32) + self.tag
 
+    def history(self) -> tuple[Ragged, np.ndarray | slice]:
+        """Return the queries with all tokens of their documents before them, and which of these
+        are queries; in decoding queries are the newest tokens alone.
+        """
+        return self, slice(None)
+
     @cached_property
     def begins(self) -> np.ndarray:
         """(sentences,) int64: the first token of every sentence, in reading order."""

@@ -45,7 +45,8 @@ def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
     """Return the reach of group attention: the keys of its document with the query's tag (Bao et
     al. 2021, Eq. 7).
 
-    If ``causal``, those up to its own position. Tokens of a tag need not be adjacent.
+    If ``causal``, every query is one of the keys, and sees those up to itself. Tokens of a tag need
+    not be adjacent.
     """
     # A sentence has a different number in every document of the batch, so one sort puts all groups
     # end to end. It is stable: within a group keys keep their reading order, as causality needs.
@@ -53,13 +54,9 @@ def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
     group, sentence = keys.sentence[order], queries.sentence
     first, end = np.searchsorted(group, sentence, "left"), np.searchsorted(group, sentence, "right")
     if causal:
-        # Keys sorted by (begin of their group, index); one search finds each query's cut.
-        begins, base = np.searchsorted(group, group), keys.total + 1
-        # A longer target document would reach past the last key of the batch and mix the two digits
-        # of the combined number.
-        last_key = np.minimum(_own_key(queries, keys), keys.total)
-        cut = np.searchsorted(begins * base + order, first * base + last_key, "right")
-        end = np.clip(cut, first, end)
+        place = np.empty_like(order)
+        place[order] = np.arange(keys.total)
+        end = place[_own_key(queries, keys)] + 1
     return Reach(queries, keys, order, first, end)
 
 

@@ -64,7 +64,7 @@ class BatchKeys:
             )
             self.begins = dict(zip(self.sentences.tolist(), begins, strict=True))
         self.own.add(newest.tag)
-        self.reading.look(0, np.ones(self.own.tags.shape, dtype=bool))
+        self.reading.look(0, np.ones(self.own.writers.shape, dtype=bool))
 
     def project(self, module: MultiheadAttention, x: Tensor, memory: Tensor) -> tuple:
         """Store keys and values of the newest tokens; return queries, keys and values of own
@@ -119,7 +119,7 @@ class BatchKeys:
         tokens = functional.pad(tokens, (1, 0), value=self.decoder.bos).to(self.own.plan.device)
         within = np.arange(len(tokens))
         same = np.full(len(tokens), sentence), np.full(len(tokens), tag)
-        layout = NewestTokens(self.own.plan, *same, begin + within, within)
+        layout = NewestTokens(*same, begin + within, within).put(self.own.plan)
         x = self.decoder.numbered(tokens.unsqueeze(1), layout, self.memory.per_document)
         sides = self.decoder.batch_front.across.attention.keys_and_values(x, layout.tag)
         self.translated[sentence] = torch.stack(sides).transpose(1, 2)

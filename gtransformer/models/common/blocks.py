@@ -2,8 +2,7 @@
 joined.
 
 A ``Scope`` is a rule; a ``Reach`` (modules/reach.py) is its result for the documents of a batch.
-The full pass asks for the reach of all tokens. Decoding asks for that of all prefixes, and uses
-what it says of the newest tokens.
+The full pass asks for the reach of all tokens, decoding for that of the newest ones.
 """
 
 from __future__ import annotations
@@ -27,10 +26,12 @@ class Scope:
     pairs_sentences = True
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
-        """Apply the rule to the documents of a batch; ``causal``: no query sees later keys.
+        """Apply the rule to the documents of a batch; ``causal``: queries are some of the keys, and
+        none sees later keys.
 
         ``queries.whole`` is False for prefixes in decoding. What a query sees must not depend on
-        later queries then.
+        later queries then. In its steps queries are the newest tokens alone (see
+        ``Ragged.history``).
         """
         raise NotImplementedError
 

@@ -112,7 +112,7 @@ class SharedReading(Reading):
 
     def __init__(self, plan: Plan, owner: Hashable, beam: int, dtype: torch.dtype):
         self.plan, self.owner, self.beam, self.dtype = plan, owner, beam, dtype
-        self.shared = self.seen = self.begins = self.index = None
+        self.shared = self.index = None
         self.gathered: dict[MultiheadAttention, Tensor] = {}
 
     def look(self, shared: SharedKeys, begins: np.ndarray, seen: np.ndarray) -> None:
@@ -125,20 +125,6 @@ class SharedReading(Reading):
             seen: (hypotheses, columns) bool, whether a hypothesis sees the token at this place of
                 its document.
         """
-        same = shared is self.shared and np.array_equal(seen, self.seen)
-        if not same or not np.array_equal(begins, self.begins):
-            self._look(shared, begins, seen)
-        self.rows = self.places = None
-        if self.order is not None:
-            self.rows, self.places = map(self.plan.put, self.order)
-        masked = self.plan.fixed or not self.visible.all()
-        self.sees = self.plan.put(self.visible) if masked else None
-        self.plan.depends_on(self.largest, self.index.shape)
-
-    def prepare(self) -> None:
-        self.mask = None if self.sees is None else mask_of(self.sees, self.dtype)
-
-    def _look(self, shared: SharedKeys, begins: np.ndarray, seen: np.ndarray) -> None:
         columns = seen.reshape(len(begins), self.beam, -1).any(axis=1)
         self.first = columns.argmax(axis=1)
         end = columns.shape[1] - columns[:, ::-1].argmax(axis=1)
@@ -150,8 +136,7 @@ class SharedReading(Reading):
         index = (starts[:, None] + np.arange(width)).clip(max=int(shared.starts[-1]) - 1)
         if shared is not self.shared or not np.array_equal(index, self.index):
             self.index, self.gathered = index, {}
-        self.shared, self.begins, self.seen = shared, begins, seen
-
+        self.shared = shared
         column = (self.first[:, None] + np.arange(width)).repeat(self.beam, axis=0)
         last = seen.shape[1] - 1
         visible = np.take_along_axis(seen, column.clip(max=last), axis=1) & (column <= last)
@@ -160,6 +145,18 @@ class SharedReading(Reading):
             self._order(unit.repeat(self.beam), units)
             visible = visible[self.order[0]]
         self.visible = visible.reshape(units, 1, -1, width)
+
+    def put(self) -> None:
+        """Put what is seen into the plan of a step."""
+        self.rows = self.places = None
+        if self.order is not None:
+            self.rows, self.places = map(self.plan.put, self.order)
+        masked = self.plan.fixed or not self.visible.all()
+        self.sees = self.plan.put(self.visible) if masked else None
+        self.plan.depends_on(self.largest, self.index.shape)
+
+    def prepare(self) -> None:
+        self.mask = None if self.sees is None else mask_of(self.sees, self.dtype)
 
     def _order(self, unit: np.ndarray, units: int) -> None:
         """Order hypotheses by unit (hypotheses,), padded to the largest unit by hypothesis 0."""
@@ -218,8 +215,10 @@ class OwnKeys:
         dtype: of keys.
 
     Attributes:
-        tags: (hypotheses, tokens) int64, the sentence of each token.
-        writers: (hypotheses, tokens) int64, which hypothesis of the group wrote it. Where those of
+        kinds: (hypotheses,) int64: hypotheses of a group whose tokens are in the same sentences are
+            of one kind; groups (kinds,) int64: the group of each after ``add``.
+        tags: (kinds, tokens) int64, the sentence of each token.
+        writers: (hypotheses, tokens) int16, which hypothesis of the group wrote it. Where those of
             two hypotheses are equal, so are their prefixes up to there.
         once: so many of the first tokens are stored once, as if hypothesis 0 had written them.
         sides: by module keys and values, (2, groups, heads, capacity, dim): a column for each of
@@ -228,7 +227,9 @@ class OwnKeys:
 
     def __init__(self, plan: Plan, groups: int, beam: int, dtype: torch.dtype):
         self.plan, self.beam, self.dtype = plan, beam, dtype
-        self.tags = self.writers = np.zeros((groups * beam, 0), dtype=np.int64)
+        self.tags = np.zeros((groups, 0), dtype=np.int64)
+        self.kinds = np.arange(groups).repeat(beam)
+        self.writers = np.zeros((groups * beam, 0), dtype=np.int16)
         self.once = self.capacity = 0
         self.sides: dict[MultiheadAttention, Tensor | None] = {}
 
@@ -247,8 +248,11 @@ class OwnKeys:
     def add(self, tags: np.ndarray) -> None:
         """Add a token to every hypothesis; tags (hypotheses,) int64."""
         begin = self.column(len(self))
-        self.tags = np.column_stack([self.tags, tags])
-        self.writers = np.column_stack([self.writers, np.arange(len(tags)) % self.beam])
+        _, chosen, kinds = np.unique((self.kinds << 32) + tags, True, True)
+        self.tags = np.column_stack([self.tags[self.kinds[chosen]], tags[chosen]])
+        self.groups, self.kinds = chosen // self.beam, kinds
+        writer = np.resize(np.arange(self.beam, dtype=np.int16), len(tags))
+        self.writers = np.column_stack([self.writers, writer])
         if begin + self.beam > self.capacity:
             self.capacity = max(LEAST * self.beam, 2 * begin)
             for module, sides in self.sides.items():
@@ -260,7 +264,7 @@ class OwnKeys:
     def _wider(self, module: MultiheadAttention, sides: Tensor | None, number: int) -> Tensor:
         # A copy: the new memory may be the old.
         stored = sides[:, :, :, :number].clone() if number else None
-        shape = 2, len(self.tags) // self.beam, module.heads, self.capacity, module.dim
+        shape = 2, len(self.kinds) // self.beam, module.heads, self.capacity, module.dim
         # What is masked is read, too. An earlier search may have left numbers that are not finite.
         wide = self.plan.tensor(module, shape, self.dtype).zero_()
         if number:
@@ -283,11 +287,11 @@ class OwnKeys:
         ``groups``.
         """
         left = np.flatnonzero(groups != np.arange(len(groups)))
-        if len(self) and (len(order) < len(self.tags) or len(left)):
+        if len(self) and (len(order) < len(self.kinds) or len(left)):
             # Groups before the first that leaves stay where they are. With fixed sizes all move
             # instead: then the layout is that of a search of so few groups from the beginning, and
             # steps that were captured for it can be used.
-            moves = self.plan.fixed and len(order) < len(self.tags)
+            moves = self.plan.fixed and len(order) < len(self.kinds)
             first = 0 if moves else int(left[0]) if len(left) else len(groups)
             index, end = on_device(groups[first:], self.plan.device), self.column(len(self))
             for module, sides in self.sides.items():
@@ -297,7 +301,7 @@ class OwnKeys:
                     sides = self.plan.tensor(module, shape, self.dtype)
                 sides[:, first : len(groups), :, :end] = kept
                 self.sides[module] = sides[:, : len(groups)]
-        self.writers, self.tags = self.writers[order], self.tags[order]
+        self.writers, self.kinds = self.writers[order], self.kinds[order]
 
     def store_once(self) -> None:
         """Store the first tokens once that the hypotheses of each group have in common.
@@ -340,7 +344,7 @@ class OwnReading(Reading):
         own, plan = self.own, self.own.plan
         # What its own writers have not written, a hypothesis does not see.
         writers = np.full((len(seen), own.end - first), -1, dtype=np.int16)
-        np.copyto(writers[:, : seen.shape[1]], own.writers[:, first:], "unsafe", seen)
+        np.copyto(writers[:, : seen.shape[1]], own.writers[:, first:], where=seen)
         self.writers = None
         if plan.fixed or own.beam > 1 or not seen.all():
             self.writers = plan.put(writers)
@@ -367,18 +371,15 @@ def tags_by_document(layout: Ragged) -> np.ndarray:
     return tags
 
 
-def seen_by_newest(reach: Reach, column: np.ndarray, width: int) -> np.ndarray:
-    """Return (rows, width) bool: what the last query of each document sees.
+def seen_by(reach: Reach, column: np.ndarray, width: int) -> np.ndarray:
+    """Return (queries, width) bool: what each query sees.
 
-    Args:
-        reach: of the prefixes; column: (keys,) int64, the place of each key in its row.
+    ``column``: (keys,) int64, the place of each key in the row of its document.
     """
-    newest = reach.queries.doc_starts[1:] - 1
-    first, last = reach.first[newest], reach.last[newest]
-    counts = np.maximum(last - first, 0)
-    row = np.repeat(np.arange(len(newest)), counts)
-    rank = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
-    seen = np.zeros((len(newest), width), dtype=bool)
+    counts = np.maximum(reach.last - reach.first, 0)
+    row = np.repeat(np.arange(len(counts)), counts)
+    rank = np.arange(counts.sum()) + np.repeat(reach.first - (np.cumsum(counts) - counts), counts)
+    seen = np.zeros((len(counts), width), dtype=bool)
     seen[row, column[reach.order[rank]]] = True
     return seen
 

@@ -20,7 +20,7 @@ from gtransformer.models.common.decoding.caches import (
     attended,
     by_group,
     by_hypothesis,
-    seen_by_newest,
+    seen_by,
     tags_by_document,
 )
 from gtransformer.models.common.decoding.plan import Plan
@@ -31,11 +31,11 @@ from gtransformer.modules.ssru import Recurrence, Ssru
 
 
 class NewestTokens:
-    """One token of every hypothesis, with what ``embed_batch`` asks of a ``Ragged`` layout.
+    """One token of every hypothesis, with what scopes and ``embed_batch`` ask of a ``Ragged``
+    layout.
 
     Args:
-        plan: of the step.
-        doc, tag, position, within: (n,) int64, its document in the memory, sentence, position in
+        doc, tag, position, within: (n,) int64, its document in the keys, sentence, position in
             document and sentence.
         batch_keys: pattern of attention to the other documents of the batch, if the decoder has it.
     """
@@ -44,18 +44,26 @@ class NewestTokens:
 
     def __init__(
         self,
-        plan: Plan,
         doc: np.ndarray,
         tag: np.ndarray,
         position: np.ndarray,
         within: np.ndarray,
         batch_keys=None,
     ):
-        self.plan, self.batch_keys = plan, batch_keys
-        self.doc, self.tag, self.position = doc, tag, position
-        self.begins, self.within = np.flatnonzero(within == 0), within
-        self.length = int(position.max()) + 1
-        self.offset, self.within_offset, self.tags = map(plan.put, (position, within, tag))
+        self.batch_keys = batch_keys
+        self.doc, self.tag, self.position, self.within = doc, tag, position, within
+        self.sentence, self.length = (doc << 32) + tag, int(position.max()) + 1
+
+    def put(self, plan: Plan) -> NewestTokens:
+        """Put what the device needs into a plan."""
+        self.plan, arrays = plan, (self.position, self.within, self.tag)
+        self.offset, self.within_offset, self.tags = map(plan.put, arrays)
+        return self
+
+    @property
+    def begins(self) -> np.ndarray:
+        """See ``Ragged.begins``."""
+        return np.flatnonzero(self.within == 0)
 
     def positions(self, restarts: bool) -> tuple[Tensor, int]:
         """See ``Ragged.positions``."""
@@ -113,12 +121,13 @@ class Prefixes:
 
     @property
     def tags(self) -> np.ndarray:
-        """(hypotheses, shared + own tokens) int64, the sentence of each token; ``ABSENT`` after
-        shorter shared ones.
+        """(kinds, shared + own tokens) int64, the sentence of each token; ``ABSENT`` after shorter
+        shared ones.
         """
-        shared = self.shared_tags[self.document]
-        shared = np.where(np.arange(shared.shape[1]) < self.lengths[:, None], shared, ABSENT)
-        return np.concatenate([shared.repeat(self.beam, axis=0), self.own.tags], axis=1)
+        group = self.own.groups
+        shared = self.shared_tags[self.document[group]]
+        shared = np.where(np.arange(shared.shape[1]) < self.lengths[group, None], shared, ABSENT)
+        return np.concatenate([shared, self.own.tags], axis=1)
 
     def reorder(self, order: np.ndarray, groups: np.ndarray) -> None:
         """Continue hypothesis ``order[i]`` as hypothesis i; these are of the old groups
@@ -165,7 +174,6 @@ class StepView:
             for block in layer.blocks:
                 for name, scopes in zip(block.modules, block.scopes, strict=True):
                     self._add(block, getattr(layer, name), scopes)
-        self._layouts: dict[str, Ragged] = {}
 
     def _add(self, block: AttentionBlock, module: nn.Module, scopes: Iterable[Scope]) -> None:
         if isinstance(module, Ssru):
@@ -184,30 +192,33 @@ class StepView:
         """Plan for the newest token of every hypothesis; ``documents`` (groups,) int64, the
         memory's document of each.
         """
-        prefixes, plan = self.prefixes, self.plan
-        self.documents, tags = documents, prefixes.tags
-        doc = documents.repeat(prefixes.beam)
-        lengths = (prefixes.lengths + prefixes.skipped).repeat(prefixes.beam) + len(prefixes.own)
+        own, tags = self.prefixes.own, self.prefixes.tags
+        self.documents, self.skipped = documents, self.prefixes.skipped[own.groups]
+        self.layout = Ragged.of_tags(tags, self.plan.device)
+        position = self.layout.doc_lengths - 1
         within = (tags == tags[:, -1:]).sum(axis=1) - 1
-        self.newest = NewestTokens(plan, doc, tags[:, -1], lengths - 1, within, batch_keys)
+        # Hypotheses of a kind see the same of their prefixes.
+        self.queries = NewestTokens(np.arange(len(tags)), tags[:, -1], position, within)
+        newest = documents[own.groups], tags[:, -1], position + self.skipped, within
+        self.newest = NewestTokens(*(one[own.kinds] for one in newest), batch_keys).put(self.plan)
+        self.newest.history = self._history
         if batch_keys is not None:
             batch_keys.advance(self.newest)
-        # Hypotheses whose tokens are in the same sentences see the same: a scope is asked once for
-        # all of these.
-        firsts: dict[tuple[int, bytes], int] = {}
-        rows = enumerate(zip(doc.tolist(), map(np.ndarray.tobytes, tags), strict=True))
-        places = [firsts.setdefault(row, place) for place, row in rows]
-        chosen, self.inverse = np.unique(places, return_inverse=True)
-        self.layout = Ragged.of_tags(tags[chosen], plan.device)
-        self.shifted = copy(self.layout)  # by what is skipped: positions in the document
-        skipped = prefixes.skipped.repeat(prefixes.beam)[chosen]
-        self.shifted.position = self.layout.position + skipped[self.layout.doc]
-        if not np.array_equal(doc[chosen], getattr(self, "chosen_documents", None)):
-            self.chosen_documents, self._layouts = doc[chosen], {}
         for pattern in self.patterns.values():
             pattern.advance()
         if self.recurrent:
-            self._advance_recurrent(within)
+            self._advance_recurrent(self.newest.within)
+
+    def _history(self) -> tuple[Ragged, np.ndarray]:
+        """See ``Ragged.history``."""
+        layout, own = self.layout, self.prefixes.own
+        tokens = copy(layout)
+        tokens.sentence, tokens.position = (
+            layout.sentence,
+            layout.position + self.skipped[layout.doc],
+        )
+        tokens.doc = self.documents[own.groups[layout.doc]]
+        return tokens, (layout.doc_starts[1:] - 1)[own.kinds]
 
     def _advance_recurrent(self, within: np.ndarray) -> None:
         prefixes = self.prefixes
@@ -225,15 +236,6 @@ class StepView:
         for pattern in self.patterns.values():
             for reading in pattern.readings:
                 reading.prepare()
-
-    def layout_of(self, name: str) -> Ragged:
-        """Return the layout of a memory's documents, one for each prefix that scopes are asked
-        for.
-        """
-        if name not in self._layouts:
-            tags = tags_by_document(self.memories[name].layout)
-            self._layouts[name] = Ragged.of_tags(tags[self.chosen_documents], self.plan.device)
-        return self._layouts[name]
 
     def pattern(self, block: AttentionBlock, scope: Scope) -> PrefixPattern | MemoryPattern:
         """See ``View.pattern``."""
@@ -273,16 +275,19 @@ class StepPattern:
         self.modules: list[MultiheadAttention] = []
         self.reading = SharedReading(self.plan, (name, scope), own.beam, own.dtype)
         self.beam, self.readings = own.beam, [self.reading]
+        self.decisive: tuple = (None,) * 4
 
-    def mark_blind(self, seen: np.ndarray) -> np.ndarray:
-        """Return which hypotheses see nothing of ``seen`` (hypotheses, columns); what they find is
-        set to zero.
-        """
-        blind = ~seen.any(axis=1)
+    def changed(self, *decisive: np.ndarray) -> bool:
+        """Return whether what decides what is seen is not what it was at the last step."""
+        same = all(map(np.array_equal, decisive, self.decisive))
+        self.decisive = decisive
+        return not same
+
+    def mark_blind(self, blind: np.ndarray) -> None:
+        """Set which hypotheses see nothing, (hypotheses,) bool; what they find is set to zero."""
         some = bool(blind.any())
         self.plan.depends_on(some)
         self.blind = self.plan.put(blind[:, None]) if some else None
-        return blind
 
     def attend(
         self,
@@ -310,12 +315,16 @@ class MemoryPattern(StepPattern):
             if module not in shared.sides:
                 sides = module.keys_and_values(memory.states, memory.layout.tag)
                 shared.sides[module] = torch.stack(sides).to(self.reading.dtype)
-        keys = view.layout_of(self.name)
-        reach = self.scope.reach(view.shifted, keys, False)
-        seen = seen_by_newest(reach, keys.position, keys.length)[view.inverse]
-        seen[self.mark_blind(seen), 0] = True
-        self.reading.look(shared, shared.starts[view.documents], seen)
-        self.reading.gather(self.modules)
+        keys = memory.layout
+        reach = self.scope.reach(view.newest, keys, False)
+        if self.changed(reach.order, reach.first, reach.last, view.documents):
+            seen = seen_by(reach, keys.position, int(keys.doc_lengths.max()))
+            self.blinded = ~seen.any(axis=1)
+            seen[self.blinded, 0] = True
+            self.reading.look(shared, shared.starts[view.documents], seen)
+            self.reading.gather(self.modules)
+        self.reading.put()
+        self.mark_blind(self.blinded)
 
     def project(self, module: MultiheadAttention, x: Tensor, memory: Tensor) -> tuple:
         """Return queries, and the module, whose keys and values are projected once."""
@@ -341,18 +350,22 @@ class PrefixPattern(StepPattern):
         """Ask the scope what the newest tokens see."""
         prefixes, plan, layout = self.view.prefixes, self.plan, self.view.layout
         shared = prefixes.shared_tags.shape[1]
-        reach = self.scope.reach(layout, layout, True)
-        seen = seen_by_newest(reach, layout.column, layout.length)[self.view.inverse]
-        own = seen[:, shared:]
+        reach = self.scope.reach(self.view.queries, layout, True)
+        seen, kinds = seen_by(reach, layout.column, layout.length), prefixes.own.kinds
+        blind = ~seen.any(axis=1)
+        own = seen[:, shared:] | blind[:, None]
         self.readings = [self.own]
         if seen[:, :shared].any():
             self.readings = [self.reading, self.own]
-            begins = prefixes.shared.starts[prefixes.document]
-            self.reading.look(prefixes.shared, begins, seen[:, :shared])
-            self.reading.gather(self.modules)
+            begins, outer = prefixes.shared.starts[prefixes.document], seen[kinds, :shared]
+            if self.changed(begins, outer):
+                self.reading.look(prefixes.shared, begins, outer)
+                self.reading.gather(self.modules)
+            self.reading.put()
         first = 0 if plan.fixed else int(own.any(axis=0).argmax())
         plan.depends_on(len(self.readings), first)
-        self.own.look(first, own[:, first:] | self.mark_blind(seen)[:, None])
+        self.mark_blind(blind[kinds])
+        self.own.look(first, own[kinds, first:])
         if self.modules[0].relative is not None:
             self.distance = plan.put(self._distances(first))
 

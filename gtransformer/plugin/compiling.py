@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from fairseq.data import ConcatDataset
 from omegaconf import DictConfig
-from torch import nn
+from torch import Tensor, nn
 
 from gtransformer.data.packing import Capacity, Packer, Symbols, capacity_of
 from gtransformer.errors import UserError
@@ -21,6 +21,7 @@ from gtransformer.modules import varlen
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.plugin.config import FUSED_LOSS
 from gtransformer.plugin.document_dataset import DocumentPairDataset
+from gtransformer.plugin.graphs import GraphedLoss
 from gtransformer.settings import HALF_PRECISION, dashed
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,18 @@ class Compiling:
         self.active = wish == ON or (wish == AUTO and on_gpu)
         if self.active:
             self._require(why_not_compiled(model) or _unfit_options(whole, model, on_gpu))
+        self.graphs = None
+        if self.active and on_gpu:
+            obstacle = _why_no_graphs(whole)
+            self.graphs = GraphedLoss() if obstacle is None else None
+            if obstacle:
+                logger.info("compiled training without CUDA graphs, because %s", obstacle)
+
+    def loss(self, model: nn.Module, batch: dict, smoothing: float) -> tuple[Tensor, Tensor]:
+        """Return summed loss and negative log likelihood of a packed batch."""
+        if self.graphs is None:
+            return model(packed=batch, smoothing=smoothing)
+        return self.graphs(model, batch, smoothing)
 
     def _require(self, obstacle: str | None) -> None:
         """Give up, in words, if something is in the way."""
@@ -124,8 +137,7 @@ def _unfit_options(whole: DictConfig, model: nn.Module, on_gpu: bool) -> str | N
         return "the output layer is not one matrix product"
     if not on_gpu:
         return None
-    half = any(value and dashed(name) in HALF_PRECISION for name, value in whole.common.items())
-    if not half and str(model.cfg.autocast) == "none":
+    if not _half_precision(whole) and str(model.cfg.autocast) == "none":
         return "attention of fixed shapes needs half precision on a GPU (--autocast bfloat16)"
     dims = {one.dim for one in model.modules() if isinstance(one, MultiheadAttention)}
     queries = [torch.zeros(1, 1, dim, dtype=torch.bfloat16, device="cuda") for dim in dims]
@@ -135,3 +147,16 @@ def _unfit_options(whole: DictConfig, model: nn.Module, on_gpu: bool) -> str | N
             "heads whose size is divisible by 8 and at most 256"
         )
     return compiler_fault("cuda")
+
+
+def _half_precision(whole: DictConfig) -> bool:
+    return any(value and dashed(name) in HALF_PRECISION for name, value in whole.common.items())
+
+
+def _why_no_graphs(whole: DictConfig) -> str | None:
+    """Return in words why a compiled training on a GPU has no CUDA graphs; None if it has."""
+    if _half_precision(whole):
+        return "its half precision may need a loss scale (--autocast bfloat16 needs none)"
+    if whole.distributed_training.distributed_world_size > 1:
+        return "there are several processes"
+    return None

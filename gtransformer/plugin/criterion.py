@@ -43,7 +43,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         and logs.
         """
         if PACKED in sample:
-            loss, nll = model(packed=sample[PACKED], smoothing=self.eps)
+            loss, nll = self.task.compiling.loss(model, sample[PACKED], self.eps)
             return self._result(sample, sample["nsentences"], loss, nll, {})
         decoder = getattr(model, "decoder", None)
         # Whether logits are nothing but states times weights.

@@ -1,5 +1,7 @@
 """--compile: training by packed batches, and what is refused."""
 
+from collections import defaultdict
+
 import numpy as np
 import pytest
 import torch
@@ -8,9 +10,12 @@ from gtransformer.data.packing import PACKED
 from gtransformer.errors import UserError
 from gtransformer.models.common import compiled, embedding
 from gtransformer.models.common.compiled import packed_loss
+from gtransformer.plugin import compiling, graphs
 from gtransformer.plugin.compiling import Compiling
+from gtransformer.plugin.graphs import GraphedLoss
 from tests.commands import TRAINING, losses, run
 from tests.core.plugin.loaded import LEN48, built, iterator
+from tests.core.plugin.test_graphs import pretended
 
 pytestmark = pytest.mark.slow
 FUSED = "--criterion=fused_label_smoothed_cross_entropy"
@@ -112,8 +117,13 @@ def test_what_cannot_be_compiled_is_refused_or_trained_as_before(
     assert "not compiled, because" in caplog.text
 
 
-def test_training_and_resumption(tmp_path):
+@pytest.mark.parametrize("by_graphs", [False, True])
+def test_training_and_resumption(tmp_path, monkeypatch, by_graphs):
     """The same losses as without, also of a training that stops and resumes, with workers."""
+    own = defaultdict(GraphedLoss)
+    if by_graphs:
+        monkeypatch.setattr(graphs, "capture", pretended)
+        monkeypatch.setattr(Compiling, "loss", lambda self, *given: own[self](*given))
     folder = LEN48 / "bin"
     data = [folder, *TRAINING, "--arch=gtransformer_mini", FUSED, "--max-tokens=150", "--lr=0.001"]
     data += ["--encoder-layers=1", "--decoder-layers=1", "--encoder-ctxlayers=1"]
@@ -130,3 +140,15 @@ def test_training_and_resumption(tmp_path):
     assert list(resumed) == list(expected) == list(range(1, 7))
     for update, loss in expected.items():
         assert resumed[update] == pytest.approx(loss, abs=2e-3)
+    assert [loss.graph is not None for loss in own.values()] == [True, True] * by_graphs
+
+
+@pytest.mark.parametrize("option", ["--autocast=bfloat16", "--fp16", "--distributed-world-size=2"])
+def test_whether_there_are_cuda_graphs(tmp_path, monkeypatch, caplog, option):
+    caplog.set_level("INFO", logger="gtransformer.plugin")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(compiling, "_unfit_options", lambda *whatever: None)
+    _, task, _ = built(LEN48 / "bin", tmp_path, "gtransformer_mini", FUSED, option)
+    has = option.startswith("--autocast")
+    assert task.compiling.active and has == (task.compiling.graphs is not None)
+    assert has != ("without CUDA graphs, because" in caplog.text)

@@ -5,6 +5,8 @@ same memory.
 import pytest
 import torch
 
+from gtransformer.lab.benchmark.batches import model as random_model
+from gtransformer.lab.benchmark.batches import packed_batch, vocabulary
 from gtransformer.models.common import model as models
 from gtransformer.models.common.compiled import packed_loss
 from gtransformer.plugin import graphs
@@ -27,7 +29,9 @@ def pretended(compute, pool):
 
 
 @pytest.fixture(autouse=True)
-def without_compiler(monkeypatch):
+def without_compiler(request, monkeypatch):
+    if "gpu" in request.keywords:
+        return
     monkeypatch.setattr(models, "compiled_loss", packed_loss)
     monkeypatch.setattr(graphs, "capture", pretended)
     CAPTURES.clear()
@@ -155,3 +159,34 @@ def test_a_graph_that_cannot_be_captured_or_is_wrong(training, monkeypatch, capl
     assert not loss_of.works and loss_of.graph is None
     assert "without CUDA graphs" in caplog.text
     assert losses == updates(model, batches, plain, 1)[0]
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("fails", [False, True])
+def test_on_a_gpu(monkeypatch, caplog, fails):
+    """Also after a capture that fails because the host reads a value."""
+    caplog.set_level("INFO")
+    words = vocabulary(100)
+    model = random_model(words, (64, 128, 2, 2), dropout=0.2, autocast="bfloat16").cuda()
+    made = [packed_batch(3, 60, 20, words) for _ in range(8)]
+    batches = [graphs.tree_map(on_gpu, batch) for batch in made]
+    if fails:
+        reading = lambda compute: (compute(), torch.ones(1, device="cuda").item())  # noqa: E731
+        own = graphs.capture
+        monkeypatch.setattr(
+            graphs, "capture", lambda compute, pool: own(lambda: reading(compute), pool)
+        )
+    loss_of = GraphedLoss()
+    losses, found = updates(model, batches, loss_of, 2)
+    assert loss_of.works != fails, caplog.text
+    expected_losses, expected = updates(model, batches, plain, 2)
+    assert [float(one) for one in losses] == pytest.approx(list(map(float, expected_losses)), 1e-3)
+    for own, one in zip(found, expected, strict=True):
+        off = graphs._norm([own[name] - one[name] for name in one])
+        assert off < 0.01 * graphs._norm(list(one.values()))
+
+
+def on_gpu(one):
+    return one.cuda() if isinstance(one, torch.Tensor) else one

@@ -22,8 +22,8 @@ from gtransformer.models.common.decoding.plan import capture
 logger = logging.getLogger(__name__)
 
 BEFORE = 2  # batches without a graph: the first is compiled for, and libraries set themselves up
-# A graph's gradients may differ so much from the others, as a share of the norm: sums in bfloat16
-# have no fixed order. Another dropout would be far above.
+# A graph's results may differ so much from the others, as a share of the norm: the order of sums is
+# not fixed. Another dropout would be far above.
 DEVIATION = 0.02
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -74,40 +74,42 @@ class LossGraph:
         # The graph reads them where they are now.
         self.read = [*model.parameters(), *model.buffers()]
         self.places = self._places()
-        if any(self.hooks):
-            raise RuntimeError("layers have hooks")
+        if not self.holds():
+            raise RuntimeError("layers or parameters have hooks")
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         torch.manual_seed(torch.initial_seed())
-        _, _, *expected = self._pass(batch)
-        used = [number for number, grad in enumerate(expected) if grad is not None]
-        self.parameters, expected = (
-            [given[number] for number in used] for given in (self.parameters, expected)
+        losses, gradients = self._pass(batch)
+        used = [number for number, one in enumerate(gradients) if one is not None]
+        self.parameters, gradients = (
+            [given[number] for number in used] for given in (self.parameters, gradients)
         )
         device = self.read[0].device
         _check_memory(device)
         self.batch = tree_map(lambda one: one.clone() if isinstance(one, Tensor) else one, batch)
         gc.collect()  # what is left of a pass would tie the next one to its stream
         with _undone_if_it_fails(device):
-            self.replay, results, _ = capture(lambda: self._pass(self.batch), None)
-        self.loss, self.nll, *self.gradients = results
+            self.replay, (self.losses, self.gradients), _ = capture(
+                lambda: self._pass(self.batch), None
+            )
         torch.manual_seed(torch.initial_seed())
         self(batch)
-        deviation = _norm(torch._foreach_sub(self.gradients, expected)) / _norm(expected)
-        if not deviation <= DEVIATION:
-            raise RuntimeError(f"its gradients deviate by {deviation:.2g} of their norm")
+        off = max(_deviation(self.losses, losses), _deviation(self.gradients, gradients))
+        if not off <= DEVIATION:
+            raise RuntimeError(f"it deviates by {off:.2g} of the norm")
 
-    def _pass(self, batch: dict) -> tuple[Tensor | None, ...]:
-        """Return the two losses and the gradients."""
+    def _pass(self, batch: dict) -> tuple[list[Tensor], list[Tensor | None]]:
+        """Return the two losses, and the gradients."""
         loss, nll = self.model(packed=batch, smoothing=self.smoothing)
-        grads = torch.autograd.grad(loss, self.parameters, allow_unused=True)
-        return loss.detach(), nll, *grads
+        gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
+        return [loss.detach(), nll], list(gradients)
 
     def _places(self) -> list[tuple[int, bool]]:
         return [(one.data_ptr(), one.requires_grad) for one in self.read]
 
     def holds(self) -> bool:
         """Return whether the model is as it was."""
-        return not any(self.hooks) and self._places() == self.places
+        of_tensors = any(one._backward_hooks for one in self.read)
+        return not of_tensors and not any(self.hooks) and self._places() == self.places
 
     def __call__(self, batch: dict) -> tuple[Tensor, Tensor]:
         """Return summed loss and negative log likelihood of a batch, in memory of their own."""
@@ -125,7 +127,7 @@ class _Copied(torch.autograd.Function):
     @staticmethod
     def forward(ctx, graph: LossGraph, *parameters: Tensor) -> tuple[Tensor, Tensor]:
         ctx.graph, ctx.turn = graph, graph.turn
-        loss, nll = graph.loss.clone(), graph.nll.clone()
+        loss, nll = (one.clone() for one in graph.losses)
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
@@ -136,8 +138,13 @@ class _Copied(torch.autograd.Function):
         return None, *torch._foreach_mul(ctx.graph.gradients, grad_loss)
 
 
-def _norm(tensors: list[Tensor]) -> float:
-    return float(torch.stack(torch._foreach_norm(tensors)).norm())
+def _deviation(found: list[Tensor], expected: list[Tensor]) -> float:
+    """Return the norm of the difference as a share of the norm; NaN if something is not finite."""
+    difference, whole = (
+        torch.stack(torch._foreach_norm(one)).norm()
+        for one in (torch._foreach_sub(found, expected), expected)
+    )
+    return float(difference / whole)
 
 
 def _check_memory(device: torch.device) -> None:

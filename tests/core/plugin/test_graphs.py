@@ -19,13 +19,20 @@ CAPTURES = []
 
 def pretended(compute, pool):
     """Captures nothing: what replays computes again, and writes where the first results are."""
-    results = [one.detach().clone() for one in compute() if one is not None]
+    results = [[one.clone() for one in part] for part in computed(compute)]
     CAPTURES.append(results)
 
     def replay():
-        torch._foreach_copy_(results, [one for one in compute() if one is not None])
+        for own, given in zip(results, computed(compute), strict=True):
+            torch._foreach_copy_(own, given)
 
     return replay, results, None
+
+
+def computed(compute):
+    losses, gradients = compute()
+    assert None not in gradients
+    return losses, gradients
 
 
 @pytest.fixture(autouse=True)
@@ -131,25 +138,33 @@ def moved(model, batch):
     return batch
 
 
-def test_hooks_are_called(training, caplog):
+@pytest.mark.parametrize("of_layer", [True, False])
+def test_hooks_are_called(training, caplog, of_layer):
     model, batches = training
     loss_of = GraphedLoss()
     updates(model, batches, loss_of, 1)
     called = []
-    model.decoder.layers[0].register_forward_hook(lambda *_: called.append(1))
+    owner, kind = (
+        (model.decoder.layers[0], "forward_hook")
+        if of_layer
+        else (next(model.parameters()), "hook")
+    )
+    getattr(owner, f"register_{kind}")(lambda *_: called.append(1))
     updates(model, batches, loss_of, 1)
-    assert len(called) == len(batches) and "layers have hooks" in caplog.text
+    assert len(called) >= len(batches) and "have hooks" in caplog.text and not loss_of.works
 
 
-@pytest.mark.parametrize("flaw", ["fails", "stale", "other dropout"])
+@pytest.mark.parametrize("flaw", ["fails", "stale", "other dropout", "another loss"])
 def test_a_graph_that_cannot_be_captured_or_is_wrong(training, monkeypatch, caplog, flaw):
     def flawed(compute, pool):
         if flaw == "fails":
             raise RuntimeError("operation not permitted when stream is capturing")
         replay, results, _ = pretended(compute, pool)
         if flaw == "stale":
-            results[-1].zero_()
+            results[1][-1].zero_()
             return (lambda: None), results, None
+        if flaw == "another loss":
+            return (lambda: (replay(), results[0][1].mul_(1.1))), results, None
         return (lambda: (torch.rand(1), replay())), results, None
 
     monkeypatch.setattr(graphs, "capture", flawed)
@@ -184,8 +199,7 @@ def test_on_a_gpu(monkeypatch, caplog, fails):
     expected_losses, expected = updates(model, batches, plain, 2)
     assert [float(one) for one in losses] == pytest.approx(list(map(float, expected_losses)), 1e-3)
     for own, one in zip(found, expected, strict=True):
-        off = graphs._norm([own[name] - one[name] for name in one])
-        assert off < 0.01 * graphs._norm(list(one.values()))
+        assert graphs._deviation([own[name] for name in one], list(one.values())) < 0.01
 
 
 def on_gpu(one):

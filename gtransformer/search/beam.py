@@ -117,7 +117,8 @@ def best_words(
             "the model's log probabilities are not numbers: its weights or its precision are at "
             "fault"
         )
-    best, index, ends = np.split(found, [found.shape[1] // 2, -1], axis=1)
+    middle = found.shape[1] // 2
+    best, index, ends = found[:, :middle], found[:, middle:-1], found[:, -1:]
     # A </s> that must follow keeps the model's own score.
     best[full] = -np.inf
     best[full, :1], index[full, 0] = ends[full], rule.end
@@ -192,15 +193,15 @@ class BeamSearch:
         rule, prefixes, width = self.rule, self.prefixes, 2 * self.beam
         scores, between = self.sums[..., -1], rule.between(prefixes)
         forced = rule.without_choice(prefixes, self.sentences[self.active])
-        going_on = ~(between & (forced == rule.language)) & np.isfinite(scores)
+        alive = np.isfinite(scores)
         # (documents, beam, 2 * beam) candidates: each hypothesis's best words, or the one token
         # without an alternative.
         values = np.full((*between.shape, width), -np.inf)
         tokens = np.full(values.shape, rule.eos)
-        if going_on.any():
+        if (alive & ~(between & (forced == rule.language))).any():
             for state in self.states:
                 state.advance(prefixes.newest, rule.tags(prefixes))
-            inside = np.flatnonzero(~between & np.isfinite(scores))
+            inside = np.flatnonzero(~between & alive)
             found, words = self._best_words(inside)
             values.reshape(-1, width)[inside, : found.shape[1]] = found
             tokens.reshape(-1, width)[inside, : found.shape[1]] = words
@@ -214,15 +215,17 @@ class BeamSearch:
         """Return ``best_words`` of these hypotheses, (n,) int64, whose step is planned."""
         rule, plan = self.rule, self.states[0].plan
         bounds = rule.length_bounds(self.prefixes, self.limits[self.active])
-        # A captured step scores all hypotheses, so that it is the same whichever are inside.
-        scored = np.arange(self.prefixes.newest.size)
-        scored = np.resize(scored, len(self.states[0].prefixes.order)) if plan.fixed else inside
-
+        scored, rows = inside, None
+        if plan.fixed:
+            # A captured step scores all hypotheses, so that it is the same whichever are inside.
+            scored = np.arange(len(self.states[0].prefixes.order)) % self.prefixes.newest.size
+        else:
+            rows = plan.put(inside)
         short, full = (which.ravel()[scored] for which in bounds)
-        rows = plan.put(scored)
 
         def features() -> list[Tensor]:
-            return [state.compute().index_select(0, rows) for state in self.states]
+            found = [state.compute() for state in self.states]
+            return found if rows is None else [x.index_select(0, rows) for x in found]
 
         found, words = best_words(
             rule,

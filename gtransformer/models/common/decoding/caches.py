@@ -231,6 +231,8 @@ class OwnKeys:
         self.kinds = np.arange(groups).repeat(beam)
         self.writers = np.zeros((groups * beam, 0), dtype=np.int16)
         self.once = self.capacity = 0
+        each = torch.arange(beam, dtype=torch.int16, device=plan.device)
+        self.each = plan.tensor("each", (beam,), each.dtype).copy_(each)
         self.sides: dict[MultiheadAttention, Tensor | None] = {}
 
     def __len__(self) -> int:
@@ -258,7 +260,7 @@ class OwnKeys:
             for module, sides in self.sides.items():
                 self.sides[module] = self._wider(module, sides, begin)
         slots = slice(begin, begin + self.beam)
-        self.slots = self.plan.put(np.r_[slots]) if self.plan.fixed else slots
+        self.slots = self.plan.put(np.arange(begin, slots.stop)) if self.plan.fixed else slots
         self.plan.depends_on(*(sides.stride() for sides in self.sides.values()))
 
     def _wider(self, module: MultiheadAttention, sides: Tensor | None, number: int) -> Tensor:
@@ -348,14 +350,13 @@ class OwnReading(Reading):
         self.writers = None
         if plan.fixed or own.beam > 1 or not seen.all():
             self.writers = plan.put(writers)
-            self.each = plan.put(np.arange(own.beam, dtype=np.int16))
         self.first, self.once = own.column(first), max(0, own.once - first)
 
     def prepare(self) -> None:
         self.mask = None
         if self.writers is not None:
             writers = self.writers.view(-1, 1, self.own.beam, self.writers.shape[1], 1)
-            visible = writers == self.each
+            visible = writers == self.own.each
             once, others = visible[..., : self.once, 0], visible[..., self.once :, :].flatten(3)
             self.mask = mask_of(torch.cat([once, others], dim=3), self.own.dtype)
 

@@ -60,7 +60,7 @@ class CachedState:
         """Return which of these groups each is that is computed: the last one repeats to the
         plan's size.
         """
-        return np.arange(self.plan.size(len(groups))).clip(max=len(groups) - 1)
+        return np.minimum(np.arange(self.plan.size(len(groups))), len(groups) - 1)
 
     def advance(self, tokens: np.ndarray, tags: np.ndarray) -> None:
         """Plan a step that reads a new last token of every hypothesis, both (groups, beam)

@@ -124,6 +124,8 @@ class Compiling:
 
 def _unfit_options(whole: DictConfig, model: nn.Module, on_gpu: bool) -> str | None:
     """Return in words which options a compiled training does not have; None if there is none."""
+    if not varlen.HAS_WINDOW:
+        return "it needs PyTorch 2.11"
     if type(model).forward is not DocumentModel.forward:
         return "its model computes in a way of its own"
     if whole.dataset.train_subset in whole.dataset.valid_subset.split(","):
@@ -143,8 +145,8 @@ def _unfit_options(whole: DictConfig, model: nn.Module, on_gpu: bool) -> str | N
     queries = [torch.zeros(1, 1, dim, dtype=torch.bfloat16, device="cuda") for dim in dims]
     if not all(varlen.is_usable(one, 0.0) for one in queries):
         return (
-            "variable-length attention needs PyTorch 2.11, a GPU of the Ampere generation, and "
-            "heads whose size is divisible by 8 and at most 256"
+            "variable-length attention needs a GPU of the Ampere generation, and heads whose size "
+            "is divisible by 8 and at most 256"
         )
     return compiler_fault("cuda")
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -83,14 +81,11 @@ class LossGraph:
         self.parameters, gradients = (
             [given[number] for number in used] for given in (self.parameters, gradients)
         )
-        device = self.read[0].device
-        _check_memory(device)
         self.batch = tree_map(lambda one: one.clone() if isinstance(one, Tensor) else one, batch)
         gc.collect()  # what is left of a pass would tie the next one to its stream
-        with _undone_if_it_fails(device):
-            self.replay, (self.losses, self.gradients), _ = capture(
-                lambda: self._pass(self.batch), None
-            )
+        self.replay, (self.losses, self.gradients), _ = capture(
+            lambda: self._pass(self.batch), None
+        )
         torch.manual_seed(torch.initial_seed())
         self(batch)
         off = max(_deviation(self.losses, losses), _deviation(self.gradients, gradients))
@@ -145,29 +140,3 @@ def _deviation(found: list[Tensor], expected: list[Tensor]) -> float:
         for one in (torch._foreach_sub(found, expected), expected)
     )
     return float(difference / whole)
-
-
-def _check_memory(device: torch.device) -> None:
-    """Raise RuntimeError if there is not as much memory free again as a pass needs.
-
-    A graph keeps its own for good, and validation needs some, too.
-    """
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-        needed = 2 * torch.cuda.max_memory_allocated(device)
-        if torch.cuda.mem_get_info(device)[0] < needed:
-            raise RuntimeError(f"there are less than {needed / 1e9:.0f} GB of memory free")
-
-
-@contextmanager
-def _undone_if_it_fails(device: torch.device) -> Iterator[None]:
-    """Leave the stream and the generator of a capture that fails."""
-    stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
-    try:
-        yield
-    except RuntimeError:
-        if stream is not None:
-            torch.cuda.set_stream(stream)
-            fresh = torch.Generator(device).graphsafe_get_state()
-            torch.cuda.default_generators[stream.device.index].graphsafe_set_state(fresh)
-        raise

@@ -143,8 +143,17 @@ def capture(compute: Callable[[], Tensor], pool) -> tuple[Callable, Tensor, tupl
 
     Captured steps share a pool: they run one after the other, and the host reads a result before
     the next step. A capture computes nothing. Other threads, as a data loader's, may go on.
+
+    Raises RuntimeError if ``compute`` cannot be captured.
     """
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool, capture_error_mode="thread_local"):
-        result = compute()
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+    try:
+        with torch.cuda.graph(graph, pool, capture_error_mode="thread_local"):
+            result = compute()
+    except RuntimeError:
+        # PyTorch would go on with the capture's stream and its random numbers.
+        torch.cuda.set_stream(stream)
+        fresh = torch.Generator(stream.device).graphsafe_get_state()
+        torch.cuda.default_generators[stream.device.index].graphsafe_set_state(fresh)
+        raise
     return graph.replay, result, graph.pool()

@@ -215,17 +215,14 @@ class BeamSearch:
         """Return ``best_words`` of these hypotheses, (n,) int64, whose step is planned."""
         rule, plan = self.rule, self.states[0].plan
         bounds = rule.length_bounds(self.prefixes, self.limits[self.active])
-        scored, rows = inside, None
-        if plan.fixed:
-            # A captured step scores all hypotheses, so that it is the same whichever are inside.
-            scored = np.arange(len(self.states[0].prefixes.order)) % self.prefixes.newest.size
-        else:
-            rows = plan.put(inside)
+        # A captured step scores all hypotheses, so that it is the same whichever are inside.
+        scored = np.arange(len(self.states[0].prefixes.order)) % self.prefixes.newest.size
+        scored = scored if plan.fixed else inside
         short, full = (which.ravel()[scored] for which in bounds)
+        rows = plan.put(scored)
 
         def features() -> list[Tensor]:
-            found = [state.compute() for state in self.states]
-            return found if rows is None else [x.index_select(0, rows) for x in found]
+            return [state.compute().index_select(0, rows) for state in self.states]
 
         found, words = best_words(
             rule,

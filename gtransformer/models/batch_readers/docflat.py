@@ -201,7 +201,7 @@ class FrontEmbedding(DocumentEmbedding):
         """Embed tokens with positions, with the number of its sentence instead of every ``<s>`` ->
         (N, channels).
         """
-        x, begins = self.words(layout.pack(tokens)), layout.begins
+        x, begins = self.words(layout.pack(tokens)), np.flatnonzero(layout.within == 0)
         if len(begins):
             doc = on_device(layout.doc[begins], x.device)
             tag = on_device(layout.tag[begins], x.device)

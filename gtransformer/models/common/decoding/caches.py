@@ -112,7 +112,7 @@ class SharedReading(Reading):
 
     def __init__(self, plan: Plan, owner: Hashable, beam: int, dtype: torch.dtype):
         self.plan, self.owner, self.beam, self.dtype = plan, owner, beam, dtype
-        self.shared = self.index = None
+        self.index = None
         self.gathered: dict[MultiheadAttention, Tensor] = {}
 
     def look(self, shared: SharedKeys, begins: np.ndarray, seen: np.ndarray) -> None:
@@ -134,7 +134,7 @@ class SharedReading(Reading):
         units = self.plan.size(len(starts))
         starts = np.pad(starts, (0, units - len(starts)), mode="edge")
         index = (starts[:, None] + np.arange(width)).clip(max=int(shared.starts[-1]) - 1)
-        if shared is not self.shared or not np.array_equal(index, self.index):
+        if not np.array_equal(index, self.index):
             self.index, self.gathered = index, {}
         self.shared = shared
         column = (self.first[:, None] + np.arange(width)).repeat(self.beam, axis=0)

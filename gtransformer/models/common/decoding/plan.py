@@ -24,7 +24,6 @@ LEAST = 64  # tokens that a cache has room for; more are powers of two times as 
 CAPTURING = ("cuda",)  # devices on which steps are captured
 PLAN_BYTES = 1 << 26  # of the largest plan of a step that is captured
 MOST_CAPTURED = 256  # steps; more would fill the memory of a service that runs for long
-MOST_PLACES = 1 << 12  # of arrays of plans
 ALIGNED = 8  # bytes of the widest number
 
 
@@ -46,7 +45,11 @@ class Plan:
         self.captures, self.pool = True, None  # the pool of memory that captured steps share
         # By place in the plan and kind of array: the array there on the host, and on the device.
         self.places: dict[tuple, tuple[np.ndarray, Tensor]] = {}
-        self.host: Tensor | None = None  # the bytes of plans on the host
+        self.buffers: list[Tensor] = []  # the bytes of plans on the host and on the device
+        if self.fixed:
+            pinned = device.type == "cuda"
+            self.buffers.append(torch.zeros(PLAN_BYTES, dtype=torch.uint8, pin_memory=pinned))
+            self.buffers.append(torch.zeros(PLAN_BYTES, dtype=torch.uint8, device=device))
         self.begin()
 
     def begin(self) -> None:
@@ -72,30 +75,22 @@ class Plan:
             return on_device(array, self.device)
         place = begin, array.shape, array.dtype
         if place not in self.places:
-            self._place(place, torch.from_numpy(array).dtype, end)
+            dtype = torch.from_numpy(array).dtype
+            host, there = (one[begin:end].view(dtype).view(array.shape) for one in self.buffers)
+            self.places[place] = host.numpy(), there
         host, there = self.places[place]
         np.copyto(host, array)
         self.depends_on(place)
         self.bytes = -(-end // ALIGNED) * ALIGNED
         return there
 
-    def _place(self, place: tuple, dtype: torch.dtype, end: int) -> None:
-        begin, shape, _ = place
-        if self.host is None:
-            # A step waits for its result. So the copy has ended when the next plan is written.
-            pinned = self.device.type == "cuda"
-            self.host = torch.zeros(PLAN_BYTES, dtype=torch.uint8, pin_memory=pinned)
-        if len(self.places) >= MOST_PLACES:
-            self.places = {}
-        buffers = self.host, self.tensor("plan", (PLAN_BYTES,), torch.uint8)
-        host, there = (one[begin:end].view(dtype).view(shape) for one in buffers)
-        self.places[place] = host.numpy(), there
-
     def send(self) -> None:
-        """Copy all arrays to the device, at once."""
+        """Copy all arrays to the device, at once. A step waits for its result, so the copy has
+        ended when the next plan is written.
+        """
         if self.bytes:
-            sent = self.host[: self.bytes]
-            self.memory["plan"][: self.bytes].copy_(sent, non_blocking=True)
+            host, there = (one[: self.bytes] for one in self.buffers)
+            there.copy_(host, non_blocking=True)
 
     def tensor(self, owner: Hashable, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Return memory; with fixed sizes always the same for an owner, which holds finite numbers:

@@ -60,11 +60,6 @@ class NewestTokens:
         self.offset, self.within_offset, self.tags = map(plan.put, arrays)
         return self
 
-    @property
-    def begins(self) -> np.ndarray:
-        """See ``Ragged.begins``."""
-        return np.flatnonzero(self.within == 0)
-
     def positions(self, restarts: bool) -> tuple[Tensor, int]:
         """See ``Ragged.positions``."""
         if restarts:

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from gtransformer.models.common.decoding.plan import LEAST, Plan
 from gtransformer.modules.attention import MultiheadAttention
-from gtransformer.modules.ragged import ABSENT, Ragged, on_device
+from gtransformer.modules.ragged import on_device
 from gtransformer.modules.reach import Reach
 
 FUSED = ("cpu",)  # devices on which one kernel attends faster than products; see ``attended``
@@ -138,8 +138,7 @@ class SharedReading(Reading):
             self.index, self.gathered = index, {}
         self.shared = shared
         column = (self.first[:, None] + np.arange(width)).repeat(self.beam, axis=0)
-        last = seen.shape[1] - 1
-        visible = np.take_along_axis(seen, column.clip(max=last), axis=1) & (column <= last)
+        visible = np.take_along_axis(np.pad(seen, ((0, 0), (0, width))), column, axis=1)
         self.order, self.largest = None, self.beam
         if not np.array_equal(starts, begins + self.first):
             self._order(unit.repeat(self.beam), units)
@@ -363,13 +362,6 @@ class OwnReading(Reading):
     def part(self, sides: Tensor) -> tuple[Reading, Tensor, Tensor]:
         """Return the part that ``attended`` reads; sides (2, groups, heads, columns, dim)."""
         return self, *sides[:, :, :, self.first :]
-
-
-def tags_by_document(layout: Ragged) -> np.ndarray:
-    """Return the tags of documents, (documents, longest) int64, with ``ABSENT`` at padding."""
-    tags = np.full((layout.batch, int(layout.doc_lengths.max(initial=0))), ABSENT)
-    tags[layout.doc, layout.position] = layout.tag
-    return tags
 
 
 def seen_by(reach: Reach, column: np.ndarray, width: int) -> np.ndarray:

@@ -45,11 +45,9 @@ class Plan:
         self.captures, self.pool = True, None  # the pool of memory that captured steps share
         # By place in the plan and kind of array: the array there on the host, and on the device.
         self.places: dict[tuple, tuple[np.ndarray, Tensor]] = {}
-        self.buffers: list[Tensor] = []  # the bytes of plans on the host and on the device
-        if self.fixed:
-            pinned = device.type == "cuda"
-            self.buffers.append(torch.zeros(PLAN_BYTES, dtype=torch.uint8, pin_memory=pinned))
-            self.buffers.append(torch.zeros(PLAN_BYTES, dtype=torch.uint8, device=device))
+        if self.fixed:  # the bytes of plans on the host and on the device
+            host = torch.zeros(PLAN_BYTES, dtype=torch.uint8, pin_memory=device.type == "cuda")
+            self.buffers = host, torch.zeros_like(host, device=device)
         self.begin()
 
     def begin(self) -> None:
@@ -67,11 +65,9 @@ class Plan:
 
     def put(self, array: np.ndarray) -> Tensor:
         """Return the tensor that has the values of an array after ``send``."""
-        if not self.fixed:
-            return on_device(array, self.device)
         begin, end = self.bytes, self.bytes + array.nbytes
-        if end > PLAN_BYTES:
-            self.fits = False  # without a fixed place this step is not captured
+        self.fits &= end <= PLAN_BYTES  # without fixed places a step is not captured
+        if not (self.fixed and self.fits):
             return on_device(array, self.device)
         place = begin, array.shape, array.dtype
         if place not in self.places:

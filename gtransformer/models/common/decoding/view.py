@@ -21,7 +21,6 @@ from gtransformer.models.common.decoding.caches import (
     by_group,
     by_hypothesis,
     seen_by,
-    tags_by_document,
 )
 from gtransformer.models.common.decoding.plan import Plan
 from gtransformer.models.common.layer import View
@@ -93,13 +92,8 @@ class Prefixes:
         self.states: dict[Ssru, Tensor] = {}
         self.forced_states: dict[Ssru, Tensor] = {}
         self.order = np.arange(groups * self.beam)
-        self.begin(
-            SharedKeys(np.zeros(1, dtype=np.int64)), np.zeros((1, 0), dtype=np.int64), nothing
-        )
-
-    def begin(self, shared: SharedKeys, tags: np.ndarray, document: np.ndarray) -> None:
-        """Set the documents that groups begin with; ``place`` sets with how many tokens of them."""
-        self.shared, self.shared_tags, self.document = shared, tags, document
+        self.document, self.shared_tags = nothing, np.zeros((1, 0), dtype=np.int64)
+        self.shared = SharedKeys(np.zeros(1, dtype=np.int64))
 
     def place(self, lengths: np.ndarray) -> None:
         """Let each group begin with so many tokens, (groups,) int64, of its document."""
@@ -270,7 +264,7 @@ class StepPattern:
         self.modules: list[MultiheadAttention] = []
         self.reading = SharedReading(self.plan, (name, scope), own.beam, own.dtype)
         self.beam, self.readings = own.beam, [self.reading]
-        self.decisive: tuple = (None,) * 4
+        self.decisive = [None] * 4
 
     def changed(self, *decisive: np.ndarray) -> bool:
         """Return whether what decides what is seen is not what it was at the last step."""
@@ -413,7 +407,8 @@ class FillingView(View):
     def __init__(self, prefixes: Prefixes, document: np.ndarray, *given):
         super().__init__(*given)
         self.prefixes = prefixes
-        prefixes.begin(SharedKeys(self.layout.doc_starts), tags_by_document(self.layout), document)
+        prefixes.document, prefixes.shared_tags = document, self.layout.tags
+        prefixes.shared = SharedKeys(self.layout.doc_starts)
 
     def pattern(self, block: AttentionBlock, scope: Scope):
         found = super().pattern(block, scope)

@@ -215,9 +215,10 @@ class BeamSearch:
         """Return ``best_words`` of these hypotheses, (n,) int64, whose step is planned."""
         rule, plan = self.rule, self.states[0].plan
         bounds = rule.length_bounds(self.prefixes, self.limits[self.active])
-        # A captured step scores all hypotheses, so that it is the same whichever are inside.
-        scored = np.arange(len(self.states[0].prefixes.order)) % self.prefixes.newest.size
-        scored = scored if plan.fixed else inside
+        scored = inside
+        if plan.fixed:
+            # A captured step scores all hypotheses, so that it is the same whichever are inside.
+            scored = np.arange(len(self.states[0].prefixes.order)) % self.prefixes.newest.size
         short, full = (which.ravel()[scored] for which in bounds)
         rows = plan.put(scored)
 

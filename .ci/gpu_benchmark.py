@@ -348,8 +348,7 @@ def tests(bench: Bench) -> None:
     files = ["tests/core/test_cuda.py", "tests/core/modules/test_varlen.py"]
     files += ["tests/core/plugin/test_graphs.py"]
     command = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", *files]
-    if bench.rehearse:
-        command += ["--collect-only"]
+    command += ["--collect-only"] if bench.rehearse else ["-n", "8"]  # the host takes most of it
     try:
         done = subprocess.run(
             command, cwd=PACKAGE.parent, capture_output=True, text=True, timeout=left

@@ -54,8 +54,7 @@ def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
     group, sentence = keys.sentence[order], queries.sentence
     first, end = np.searchsorted(group, sentence, "left"), np.searchsorted(group, sentence, "right")
     if causal:
-        place = np.empty_like(order)
-        place[order] = np.arange(keys.total)
+        place = order.argsort(kind="stable")  # of each key in the order
         end = place[_own_key(queries, keys)] + 1
     return Reach(queries, keys, order, first, end)
 

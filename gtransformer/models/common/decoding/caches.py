@@ -147,7 +147,6 @@ class SharedReading(Reading):
 
     def put(self) -> None:
         """Put what is seen into the plan of a step."""
-        self.rows = self.places = None
         if self.order is not None:
             self.rows, self.places = map(self.plan.put, self.order)
         masked = self.plan.fixed or not self.visible.all()
@@ -163,19 +162,18 @@ class SharedReading(Reading):
         self.largest = self.plan.size(int(counts.max()))
         order = np.argsort(unit, kind="stable")
         within = np.arange(len(unit)) - np.repeat(np.cumsum(counts) - counts, counts)
-        places = np.empty_like(order)
-        places[order] = unit[order] * self.largest + within
+        places = (unit[order] * self.largest + within)[order.argsort()]
         rows = np.zeros(units * self.largest, dtype=np.int64)
         rows[places] = np.arange(len(unit))
         self.order = rows, places
 
     def by_unit(self, x: Tensor) -> Tensor:
-        if self.rows is None:
+        if self.order is None:
             return x
         return by_group(by_hypothesis(x).index_select(0, self.rows), self.largest)
 
     def by_group(self, x: Tensor) -> Tensor:
-        if self.rows is None:
+        if self.order is None:
             return x
         return by_group(by_hypothesis(x).index_select(0, self.places), self.beam)
 

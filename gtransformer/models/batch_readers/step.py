@@ -81,8 +81,8 @@ class BatchKeys:
         of earlier sentences; k and v are those of ``project``.
         """
         (keys, values), of = v
-        earlier, others = (of < self.sentences[:, None])[:, None, None], Reading()
-        others.mask = mask_of(on_device(earlier, q.device), q.dtype)
+        later, others = (of >= self.sentences[:, None])[:, None, None], Reading()
+        others.mask = mask_of(on_device(later, q.device), q.dtype)
         self.reading.prepare()
         parts = [self.reading.part(k), (others, keys, values)]
         return by_hypothesis(attended(by_group(q, self.beam), parts)).flatten(1)

@@ -47,7 +47,7 @@ class Reading:
     mask: Tensor | None = None
 
     def prepare(self) -> None:
-        """Compute the mask from what ``look`` has planned."""
+        """Compute a mask that changes at every step from what ``look`` has planned."""
 
     def by_unit(self, x: Tensor) -> Tensor:
         """Return x (groups, heads, beam, n) as (units, heads, hypotheses of a unit, n)."""
@@ -83,12 +83,11 @@ def attended(
     lengths = [one.shape[-1] for one in scores]
     joined = scores[0] if len(parts) == 1 else torch.cat(scores, dim=-1)
     joined = joined if relative is None else joined + relative
-    weights = joined.softmax(dim=-1, dtype=torch.promote_types(q.dtype, torch.float32))
+    # In half precision, too, PyTorch's softmax adds up in float32.
+    weights = joined.softmax(dim=-1).split(lengths, dim=-1)
     contexts = [
         reading.by_group(torch.matmul(reading.by_unit(one), values))
-        for one, (reading, _, values) in zip(
-            weights.to(q.dtype).split(lengths, dim=-1), parts, strict=True
-        )
+        for one, (reading, _, values) in zip(weights, parts, strict=True)
     ]
     return contexts[0] if len(parts) == 1 else sum(contexts[1:], contexts[0])
 
@@ -108,6 +107,7 @@ class SharedReading(Reading):
 
     Attributes:
         first: (groups,) int64, the first token of its document that each group sees.
+        kernels: what decides which kernels a step has.
     """
 
     def __init__(self, plan: Plan, owner: Hashable, beam: int, dtype: torch.dtype):
@@ -139,25 +139,23 @@ class SharedReading(Reading):
         self.shared = shared
         column = (self.first[:, None] + np.arange(width)).repeat(self.beam, axis=0)
         visible = np.take_along_axis(np.pad(seen, ((0, 0), (0, width))), column, axis=1)
-        self.order, self.largest = None, self.beam
+        self.rows = self.places = self.mask = None
+        self.largest = self.beam
         if not np.array_equal(starts, begins + self.first):
-            self._order(unit.repeat(self.beam), units)
-            visible = visible[self.order[0]]
-        self.visible = visible.reshape(units, 1, -1, width)
+            visible = visible[self._order(unit.repeat(self.beam), units)]
+        if self.plan.fixed or not visible.all():
+            hidden = on_device(~visible.reshape(units, 1, -1, width), self.plan.device)
+            self.mask = self._kept("mask", mask_of(hidden, self.dtype))
+        self.kernels = self.largest, index.shape, self.rows is None
 
-    def put(self) -> None:
-        """Put what is seen into the plan of a step."""
-        if self.order is not None:
-            self.rows, self.places = map(self.plan.put, self.order)
-        masked = self.plan.fixed or not self.visible.all()
-        self.sees = self.plan.put(self.visible) if masked else None
-        self.plan.depends_on(self.largest, self.index.shape)
+    def _kept(self, name: Hashable, x: Tensor) -> Tensor:
+        """Return a copy of x that stays until something else is seen, in the plan's memory."""
+        return self.plan.tensor((self.owner, name), x.shape, x.dtype).copy_(x)
 
-    def prepare(self) -> None:
-        self.mask = None if self.sees is None else mask_of(self.sees, self.dtype)
-
-    def _order(self, unit: np.ndarray, units: int) -> None:
-        """Order hypotheses by unit (hypotheses,), padded to the largest unit by hypothesis 0."""
+    def _order(self, unit: np.ndarray, units: int) -> np.ndarray:
+        """Order hypotheses by unit (hypotheses,), padded to the largest unit by hypothesis 0;
+        return the order.
+        """
         counts = np.bincount(unit, minlength=units)
         self.largest = self.plan.size(int(counts.max()))
         order = np.argsort(unit, kind="stable")
@@ -165,15 +163,19 @@ class SharedReading(Reading):
         places = (unit[order] * self.largest + within)[order.argsort()]
         rows = np.zeros(units * self.largest, dtype=np.int64)
         rows[places] = np.arange(len(unit))
-        self.order = rows, places
+        self.rows, self.places = (
+            self._kept(name, on_device(one, self.plan.device))
+            for name, one in (("rows", rows), ("places", places))
+        )
+        return rows
 
     def by_unit(self, x: Tensor) -> Tensor:
-        if self.order is None:
+        if self.rows is None:
             return x
         return by_group(by_hypothesis(x).index_select(0, self.rows), self.largest)
 
     def by_group(self, x: Tensor) -> Tensor:
-        if self.order is None:
+        if self.rows is None:
             return x
         return by_group(by_hypothesis(x).index_select(0, self.places), self.beam)
 
@@ -184,9 +186,7 @@ class SharedReading(Reading):
         index = on_device(self.index.ravel(), self.plan.device)
         for module in modules:
             sides = self.shared.sides[module].index_select(1, index).unflatten(1, self.index.shape)
-            sides = sides.transpose(2, 3)
-            found = self.plan.tensor((self.owner, module), sides.shape, sides.dtype)
-            self.gathered[module] = found.copy_(sides)
+            self.gathered[module] = self._kept(module, sides.transpose(2, 3))
 
 
 def by_group(x: Tensor, beam: int) -> Tensor:
@@ -353,9 +353,10 @@ class OwnReading(Reading):
         self.mask = None
         if self.writers is not None:
             writers = self.writers.view(-1, 1, self.own.beam, self.writers.shape[1], 1)
-            visible = writers == self.own.each
-            once, others = visible[..., : self.once, 0], visible[..., self.once :, :].flatten(3)
-            self.mask = mask_of(torch.cat([once, others], dim=3), self.own.dtype)
+            hidden = writers != self.own.each
+            once, others = hidden[..., : self.once, 0], hidden[..., self.once :, :].flatten(3)
+            hidden = torch.cat([once, others], dim=3) if self.once else others
+            self.mask = mask_of(hidden, self.own.dtype)
 
     def part(self, sides: Tensor) -> tuple[Reading, Tensor, Tensor]:
         """Return the part that ``attended`` reads; sides (2, groups, heads, columns, dim)."""
@@ -375,8 +376,7 @@ def seen_by(reach: Reach, column: np.ndarray, width: int) -> np.ndarray:
     return seen
 
 
-def mask_of(visible: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return what is added to scores: 0 at visible keys, minus infinity at others."""
-    return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill(
-        ~visible, -torch.inf
-    )
+def mask_of(hidden: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return what is added to scores: minus infinity at hidden keys, 0 at others."""
+    mask = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
+    return mask.masked_fill_(hidden, -torch.inf)

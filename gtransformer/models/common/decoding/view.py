@@ -312,7 +312,7 @@ class MemoryPattern(StepPattern):
             seen[self.blinded, 0] = True
             self.reading.look(shared, shared.starts[view.documents], seen)
             self.reading.gather(self.modules)
-        self.reading.put()
+        self.plan.depends_on(*self.reading.kernels)
         self.mark_blind(self.blinded)
 
     def project(self, module: MultiheadAttention, x: Tensor, memory: Tensor) -> tuple:
@@ -350,7 +350,7 @@ class PrefixPattern(StepPattern):
             if self.changed(begins, outer):
                 self.reading.look(prefixes.shared, begins, outer)
                 self.reading.gather(self.modules)
-            self.reading.put()
+            plan.depends_on(*self.reading.kernels)
         first = 0 if plan.fixed else int(own.any(axis=0).argmax())
         plan.depends_on(len(self.readings), first)
         self.mark_blind(blind[kinds])

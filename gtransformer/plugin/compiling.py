@@ -26,7 +26,7 @@ from gtransformer.settings import HALF_PRECISION, dashed
 
 logger = logging.getLogger(__name__)
 
-AUTO, ON, OFF = COMPILE
+AUTO, ON, GRAPHS, OFF = COMPILE
 LEAST_FULL = 60  # per cent of packed batches that is no padding
 
 
@@ -38,22 +38,20 @@ class Compiling:
         model: the model that is trained.
         whole: all options of the training.
 
-    Raises UserError if ``--compile on`` is not possible.
+    Raises UserError if ``--compile on`` or ``graphs`` is not possible.
     """
 
     def __init__(self, wish: str, model: nn.Module, whole: DictConfig):
         self.wish, self.model = wish, model
         self.capacity: Capacity | None = None  # of all shards so far, for as few graphs as possible
         on_gpu = torch.cuda.is_available() and not whole.common.cpu
-        self.active = wish == ON or (wish == AUTO and on_gpu)
+        self.active = wish in (ON, GRAPHS) or (wish == AUTO and on_gpu)
         if self.active:
             self._require(why_not_compiled(model) or _unfit_options(whole, model, on_gpu))
         self.graphs = None
-        if self.active and on_gpu:
-            obstacle = _why_no_graphs(whole)
-            self.graphs = GraphedLoss() if obstacle is None else None
-            if obstacle:
-                logger.info("compiled training without CUDA graphs, because %s", obstacle)
+        if wish == GRAPHS:
+            self._require(_why_no_graphs(whole, on_gpu))
+            self.graphs = GraphedLoss()
 
     def loss(self, model: nn.Module, batch: dict, smoothing: float) -> tuple[Tensor, Tensor]:
         """Return summed loss and negative log likelihood of a packed batch."""
@@ -65,8 +63,10 @@ class Compiling:
         """Give up, in words, if something is in the way."""
         if obstacle is None:
             return
-        if self.wish == ON:
-            raise UserError(f"--compile on: this training cannot be compiled, because {obstacle}")
+        if self.wish != AUTO:
+            raise UserError(
+                f"--compile {self.wish}: this training cannot be compiled, because {obstacle}"
+            )
         self.active = False
         logger.info("--compile auto: this training is not compiled, because %s", obstacle)
 
@@ -75,7 +75,7 @@ class Compiling:
     ) -> Packer | None:
         """Return what packs these batches of training; None if it is not compiled.
 
-        With ``--compile on`` raises UserError for a batch that is larger than ``max_tokens``.
+        Unless it is ``auto``, raises UserError for a batch that is larger than ``max_tokens``.
         """
         sizes = dataset.src_sizes, dataset.tgt_sizes
         largest = max((int(side[batch].sum()) for batch in batches for side in sizes), default=0)
@@ -155,10 +155,10 @@ def _half_precision(whole: DictConfig) -> bool:
     return any(value and dashed(name) in HALF_PRECISION for name, value in whole.common.items())
 
 
-def _why_no_graphs(whole: DictConfig) -> str | None:
-    """Return in words why a compiled training on a GPU has no CUDA graphs; None if it has."""
+def _why_no_graphs(whole: DictConfig, on_gpu: bool) -> str | None:
+    """Return in words why a training has no CUDA graphs; None if it has."""
+    if not on_gpu or whole.distributed_training.distributed_world_size > 1:
+        return "it is not one of a single GPU"
     if _half_precision(whole):
         return "its half precision may need a loss scale (--autocast bfloat16 needs none)"
-    if whole.distributed_training.distributed_world_size > 1:
-        return "there are several processes"
     return None

@@ -99,7 +99,8 @@ class TranslationDocConfig(TranslationConfig):
     compile: ChoiceEnum(COMPILE) = option(
         "auto",
         "compile encoder, decoder and loss of training, with batches of fixed shapes. on: refuse "
-        "what cannot be compiled; auto: on a GPU, where it is possible",
+        "what cannot be compiled; auto: on a GPU, where it is possible; graphs: as on, and one "
+        "CUDA graph computes a batch and its gradients, which saves time if batches are small",
         COMPILE,
     )
     doc_double_lr: bool = option(

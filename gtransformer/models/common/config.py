@@ -25,7 +25,7 @@ ACTIVATIONS = {
     "swish": functional.silu,
 }
 ON, OFF = SWITCH = ("on", "off")
-COMPILE = ("auto", ON, OFF)
+COMPILE = ("auto", ON, "graphs", OFF)
 # The task's default limit on tokens; sinusoidal positions extend as needed.
 UNLIMITED_POSITIONS = 1_000_000
 

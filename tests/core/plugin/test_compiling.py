@@ -143,12 +143,16 @@ def test_training_and_resumption(tmp_path, monkeypatch, by_graphs):
     assert [loss.graph is not None for loss in own.values()] == [True, True] * by_graphs
 
 
-@pytest.mark.parametrize("option", ["--autocast=bfloat16", "--fp16", "--distributed-world-size=2"])
-def test_whether_there_are_cuda_graphs(tmp_path, monkeypatch, caplog, option):
-    caplog.set_level("INFO", logger="gtransformer.plugin")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+def test_what_has_no_cuda_graphs_is_refused(tmp_path, monkeypatch):
+    def training(*options):
+        data = LEN48 / "bin", tmp_path, "gtransformer_mini", FUSED, "--compile=graphs"
+        return built(*data, *options)[1].compiling
+
     monkeypatch.setattr(compiling, "_unfit_options", lambda *whatever: None)
-    _, task, _ = built(LEN48 / "bin", tmp_path, "gtransformer_mini", FUSED, option)
-    has = option.startswith("--autocast")
-    assert task.compiling.active and has == (task.compiling.graphs is not None)
-    assert has != ("without CUDA graphs, because" in caplog.text)
+    with pytest.raises(UserError, match="single GPU"):
+        training()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert training("--autocast=bfloat16").graphs is not None
+    for option, reason in {"--fp16": "loss scale", "--distributed-world-size=2": "single"}.items():
+        with pytest.raises(UserError, match=reason):
+            training(option)

@@ -120,7 +120,8 @@ class Plan:
             try:
                 replay, result, self.pool = capture(compute, self.pool)
             except RuntimeError as error:  # PyTorch's, before anything is computed
-                logger.warning("decoding steps are not captured: %s", error)
+                cause = error.__context__ or error  # PyTorch's own says only that it failed
+                logger.warning("decoding steps are not captured: %s", cause)
                 self.captures = False
                 return compute()
             self.captured[key] = replay, result
@@ -141,10 +142,6 @@ def capture(compute: Callable[[], Tensor], pool) -> tuple[Callable, Tensor, tupl
     try:
         with torch.cuda.graph(graph, pool, capture_error_mode="thread_local"):
             result = compute()
-    except RuntimeError:
-        # PyTorch would go on with the capture's stream and its random numbers.
-        torch.cuda.set_stream(stream)
-        fresh = torch.Generator(stream.device).graphsafe_get_state()
-        torch.cuda.default_generators[stream.device.index].graphsafe_set_state(fresh)
-        raise
+    finally:
+        torch.cuda.set_stream(stream)  # PyTorch leaves another one if a capture fails
     return graph.replay, result, graph.pool()

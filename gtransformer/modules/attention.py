@@ -116,7 +116,7 @@ class MultiheadAttention(nn.Module):
         # Without a copy in the usual case.
         return self.out_proj(contexts[0] if len(contexts) == 1 else torch.cat(contexts, dim=-1))
 
-    def join_projections(self, dtype: torch.dtype | None) -> None:
+    def join_projections(self, dtype: torch.dtype) -> None:
         """Let one product give q, k and v, in a copy for decoding; layers with hooks or a
         ``forward`` of their own stay.
         """

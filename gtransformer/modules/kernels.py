@@ -111,7 +111,7 @@ def quantise(module: nn.Module) -> int:
     return len(layers)
 
 
-def decoding_copy(module: nn.Module, dtype: torch.dtype | None = None) -> nn.Module:
+def decoding_copy(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     """Return a module that shares all parameters, buffers and hooks with ``module``, but multiplies
     without gradient.
 
@@ -146,14 +146,13 @@ class PackedLinear:
         dtype: type of the products; default that of the weights.
     """
 
-    def __init__(self, *layers: nn.Linear, dtype: torch.dtype | None = None):
+    def __init__(self, *layers: nn.Linear, dtype: torch.dtype):
         weight, bias = layers[0].weight, layers[0].bias
         if len(layers) > 1:
             weight = torch.cat([layer.weight for layer in layers])
             bias = torch.cat([layer.bias for layer in layers])
-        self.dtype = dtype or weight.dtype
-        weight = weight.detach().to(self.dtype)
-        self.bias = None if bias is None else bias.detach().to(self.dtype)
+        self.dtype, weight = dtype, weight.detach().to(dtype)
+        self.bias = None if bias is None else bias.detach().to(dtype)
         self.packs = weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
         if self.packs and self.dtype == torch.bfloat16:
             self.packs = torch.ops.mkldnn._is_mkldnn_bf16_supported()

@@ -40,8 +40,8 @@ def model_options(precision: str) -> dict[str, str]:
     """Return the model's options for a precision; none for "auto", which keeps the precision of
     training.
 
-    bfloat16 is ``--autocast``: matrix products with converted weights, while states, norms, softmax
-    and log probabilities stay in float32. For float16 the whole model is converted, for int8 its
+    bfloat16 is ``--autocast``: matrix products and attention, while states, norms and log
+    probabilities stay in float32. For float16 the whole model is converted, for int8 its
     linear layers are (``kernels.quantise``), so that autocast is off.
     """
     if precision == "auto":

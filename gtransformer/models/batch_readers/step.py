@@ -41,9 +41,6 @@ class BatchKeys:
     def __init__(self, decoder, memory: Memory, beam: int):
         self.decoder, self.memory, self.beam = decoder, memory, beam
         self.own: OwnKeys | None = None
-        self.begins: dict[
-            int, tuple[int, int]
-        ] = {}  # by sentence: position and tag of the <s> that opened it
         # By sentence: keys and values of its translation, (2, heads, tokens, dim).
         self.translated: dict[int, Tensor] = {}
 
@@ -53,18 +50,14 @@ class BatchKeys:
         """
         self.queries, self.sentences = newest, newest.doc[:: self.beam]
         if self.own is None:
-            dtype = self.decoder.embed_tokens.weight.dtype
+            dtype = self.decoder.product_dtype()
             self.own = OwnKeys(newest.plan, len(self.sentences), self.beam, dtype)
             self.own.sides[self.decoder.batch_front.across.attention] = None
             self.reading = OwnReading(self.own)
-            begins = zip(
-                newest.position[:: self.beam].tolist(),
-                newest.tag[:: self.beam].tolist(),
-                strict=True,
-            )
-            self.begins = dict(zip(self.sentences.tolist(), begins, strict=True))
+            # Position and tag of the <s> that opens each sentence.
+            self.begins = newest.position[:: self.beam], newest.tag[:: self.beam]
         self.own.add(newest.tag)
-        self.reading.look(0, np.ones(self.own.writers.shape, dtype=bool))
+        self.reading.look(np.ones(self.own.writers.shape, dtype=bool))
 
     def project(self, module: MultiheadAttention, x: Tensor, memory: Tensor) -> tuple:
         """Store keys and values of the newest tokens; return queries, keys and values of own
@@ -115,7 +108,7 @@ class BatchKeys:
         """Store the keys and values of a translation; ``tokens`` (n,) int64 after the given
         ``<s>``.
         """
-        begin, tag = self.begins[sentence]
+        begin, tag = (one[sentence] for one in self.begins)
         tokens = functional.pad(tokens, (1, 0), value=self.decoder.bos).to(self.own.plan.device)
         within = np.arange(len(tokens))
         same = np.full(len(tokens), sentence), np.full(len(tokens), tag)

@@ -74,7 +74,7 @@ def test_packed_layers_equal_the_layers(library, rows):
     x = torch.randn(rows, 24)
     for size in (8, 24, 3):
         layer = Linear(24, size)
-        packed = PackedLinear(layer)
+        packed = PackedLinear(layer, dtype=layer.weight.dtype)
         found = packed(x), packed(x)  # weights are packed for the second use
         exact = layer.double()(x.double())
         assert max(relative_error(one, exact) for one in found) < 2e-6
@@ -85,7 +85,9 @@ def test_packed_without_bias_and_in_other_types(library):
     packed = PackedLinear(layer, dtype=torch.bfloat16)
     for y in (packed(x), packed(x)):
         assert y.dtype == torch.bfloat16 and 0 < relative_error(y, layer(x)) < 0.02
-    assert torch.equal(PackedLinear(layer.double())(x.double()), layer(x.double()))
+    assert torch.equal(
+        PackedLinear(layer.double(), dtype=torch.float64)(x.double()), layer(x.double())
+    )
 
 
 needs_int8 = pytest.mark.skipif(not has_int8(), reason="the processor has no instructions for int8")

@@ -45,17 +45,22 @@ class Reading:
     """
 
     mask: Tensor | None = None
+    rows: Tensor | None = None
 
     def prepare(self) -> None:
         """Compute a mask that changes at every step from what ``look`` has planned."""
 
     def by_unit(self, x: Tensor) -> Tensor:
         """Return x (groups, heads, beam, n) as (units, heads, hypotheses of a unit, n)."""
-        return x
+        if self.rows is None:
+            return x
+        return by_group(by_hypothesis(x).index_select(0, self.rows), self.largest)
 
     def by_group(self, x: Tensor) -> Tensor:
         """Return the reverse of ``by_unit``."""
-        return x
+        if self.rows is None:
+            return x
+        return by_group(by_hypothesis(x).index_select(0, self.places), self.beam)
 
 
 def attended(
@@ -74,12 +79,11 @@ def attended(
         return reading.by_group(x)
     # On a GPU few queries of many keys are faster as products than by a fused kernel, which has one
     # block of threads for each head.
-    scale, scores = q.shape[-1] ** -0.5, []
+    # Scaled before the product, which may be too large for float16.
+    q, scores = q * q.shape[-1] ** -0.5, []
     for reading, keys, _ in parts:
-        found = torch.matmul(reading.by_unit(q), keys.transpose(-2, -1))
-        mask = reading.mask
-        found = found * scale if mask is None else torch.add(mask, found, alpha=scale)
-        scores.append(reading.by_group(found))
+        found = torch.matmul(reading.by_unit(q), keys.mT)
+        scores.append(reading.by_group(found if reading.mask is None else found + reading.mask))
     lengths = [one.shape[-1] for one in scores]
     joined = scores[0] if len(parts) == 1 else torch.cat(scores, dim=-1)
     joined = joined if relative is None else joined + relative
@@ -89,7 +93,7 @@ def attended(
         reading.by_group(torch.matmul(reading.by_unit(one), values))
         for one, (reading, _, values) in zip(weights, parts, strict=True)
     ]
-    return contexts[0] if len(parts) == 1 else sum(contexts[1:], contexts[0])
+    return sum(contexts[1:], contexts[0])
 
 
 class SharedReading(Reading):
@@ -115,7 +119,9 @@ class SharedReading(Reading):
         self.index = None
         self.gathered: dict[MultiheadAttention, Tensor] = {}
 
-    def look(self, shared: SharedKeys, begins: np.ndarray, seen: np.ndarray) -> None:
+    def look(
+        self, shared: SharedKeys, begins: np.ndarray, seen: np.ndarray, modules: Iterable
+    ) -> None:
         """Set what is seen.
 
         Args:
@@ -135,8 +141,10 @@ class SharedReading(Reading):
         starts = np.pad(starts, (0, units - len(starts)), mode="edge")
         index = (starts[:, None] + np.arange(width)).clip(max=int(shared.starts[-1]) - 1)
         if not np.array_equal(index, self.index):
-            self.index, self.gathered = index, {}
-        self.shared = shared
+            self.index, rows = index, on_device(index.ravel(), self.plan.device)
+            for module in modules:
+                sides = shared.sides[module].index_select(1, rows).unflatten(1, index.shape)
+                self.gathered[module] = self._kept(module, sides.transpose(2, 3))
         column = (self.first[:, None] + np.arange(width)).repeat(self.beam, axis=0)
         visible = np.take_along_axis(np.pad(seen, ((0, 0), (0, width))), column, axis=1)
         self.rows = self.places = self.mask = None
@@ -168,25 +176,6 @@ class SharedReading(Reading):
             for name, one in (("rows", rows), ("places", places))
         )
         return rows
-
-    def by_unit(self, x: Tensor) -> Tensor:
-        if self.rows is None:
-            return x
-        return by_group(by_hypothesis(x).index_select(0, self.rows), self.largest)
-
-    def by_group(self, x: Tensor) -> Tensor:
-        if self.rows is None:
-            return x
-        return by_group(by_hypothesis(x).index_select(0, self.places), self.beam)
-
-    def gather(self, modules: Iterable[MultiheadAttention]) -> None:
-        """Gather what these modules read by unit, (2, units, heads, keys, dim)."""
-        if self.gathered:
-            return
-        index = on_device(self.index.ravel(), self.plan.device)
-        for module in modules:
-            sides = self.shared.sides[module].index_select(1, index).unflatten(1, self.index.shape)
-            self.gathered[module] = self._kept(module, sides.transpose(2, 3))
 
 
 def by_group(x: Tensor, beam: int) -> Tensor:
@@ -338,16 +327,27 @@ class OwnReading(Reading):
     def __init__(self, own: OwnKeys):
         self.own = own
 
-    def look(self, first: int, seen: np.ndarray) -> None:
-        """Set what is seen: ``seen`` (hypotheses, tokens) bool, of the tokens from ``first`` on."""
+    def look(self, seen: np.ndarray) -> None:
+        """Set what is seen: ``seen`` (hypotheses, tokens) bool.
+
+        Tokens before the first that is seen are not read. With fixed sizes so many are read that
+        their number is a power of two; if these are not all, their keys are copied.
+        """
         own, plan = self.own, self.own.plan
+        first = int(seen.any(axis=0).argmax())
+        number = min(plan.size(len(own) - first, LEAST), own.end)
+        first = min(first, own.end - number)
         # What its own writers have not written, a hypothesis does not see.
-        writers = np.full((len(seen), own.end - first), -1, dtype=np.int16)
-        np.copyto(writers[:, : seen.shape[1]], own.writers[:, first:], where=seen)
-        self.writers = None
+        writers = np.full((len(seen), number), -1, dtype=np.int16)
+        np.copyto(writers[:, : len(own) - first], own.writers[:, first:], where=seen[:, first:])
+        self.writers = self.columns = None
         if plan.fixed or own.beam > 1 or not seen.all():
             self.writers = plan.put(writers)
+        self.tokens = np.arange(first, first + number)
         self.first, self.once = own.column(first), max(0, own.once - first)
+        if plan.fixed and number < own.end:
+            self.columns = plan.put(self.first + np.arange(number * own.beam))
+        plan.depends_on(self.columns is None)
 
     def prepare(self) -> None:
         self.mask = None
@@ -360,7 +360,9 @@ class OwnReading(Reading):
 
     def part(self, sides: Tensor) -> tuple[Reading, Tensor, Tensor]:
         """Return the part that ``attended`` reads; sides (2, groups, heads, columns, dim)."""
-        return self, *sides[:, :, :, self.first :]
+        if self.columns is None:
+            return self, *sides[:, :, :, self.first :]
+        return self, *sides.index_select(3, self.columns)
 
 
 def seen_by(reach: Reach, column: np.ndarray, width: int) -> np.ndarray:

@@ -46,8 +46,8 @@ class Plan:
         # By place in the plan and kind of array: the array there on the host, and on the device.
         self.places: dict[tuple, tuple[np.ndarray, Tensor]] = {}
         if self.fixed:  # the bytes of plans on the host and on the device
-            host = torch.zeros(PLAN_BYTES, dtype=torch.uint8, pin_memory=device.type == "cuda")
-            self.buffers = host, torch.zeros_like(host, device=device)
+            host = torch.empty(PLAN_BYTES, dtype=torch.uint8, pin_memory=device.type == "cuda")
+            self.buffers = host, torch.empty_like(host, device=device)
         self.begin()
 
     def begin(self) -> None:
@@ -122,7 +122,7 @@ class Plan:
             except RuntimeError as error:  # PyTorch's, before anything is computed
                 cause = error.__context__ or error  # PyTorch's own says only that it failed
                 logger.warning("decoding steps are not captured: %s", cause)
-                self.captures = False
+                self.captures, self.captured, self.pool = False, {}, None
                 return compute()
             self.captured[key] = replay, result
         replay, result = self.captured[key]

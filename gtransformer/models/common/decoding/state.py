@@ -122,7 +122,8 @@ class CachedState:
         return x
 
     def begin_at(self, groups: np.ndarray, lengths: np.ndarray) -> None:
-        """Begin new groups in place of the old, after ``force`` and before any step.
+        """Begin new groups in place of the old, after ``force`` and before any step. Those of one
+        old group begin in different sentences.
 
         Args:
             groups: (new groups,) int64, the old group whose document each translates.

@@ -188,6 +188,7 @@ class StepView:
         within = (tags == tags[:, -1:]).sum(axis=1) - 1
         # Hypotheses of a kind see the same of their prefixes.
         self.queries = NewestTokens(np.arange(len(tags)), tags[:, -1], position, within)
+        self.queries.history = lambda: (self.layout, self.layout.doc_starts[1:] - 1)
         newest = documents[own.groups], tags[:, -1], position + self.skipped, within
         self.newest = NewestTokens(*(one[own.kinds] for one in newest), batch_keys).put(self.plan)
         self.newest.history = self._history
@@ -201,11 +202,8 @@ class StepView:
     def _history(self) -> tuple[Ragged, np.ndarray]:
         """See ``Ragged.history``."""
         layout, own = self.layout, self.prefixes.own
-        tokens = copy(layout)
-        tokens.sentence, tokens.position = (
-            layout.sentence,
-            layout.position + self.skipped[layout.doc],
-        )
+        tokens, tokens.sentence = copy(layout), layout.sentence
+        tokens.position = layout.position + self.skipped[layout.doc]
         tokens.doc = self.documents[own.groups[layout.doc]]
         return tokens, (layout.doc_starts[1:] - 1)[own.kinds]
 
@@ -287,7 +285,7 @@ class StepPattern:
         relative: Tensor | None = None,
     ) -> Tensor:
         """See ``Pattern.attend``; k and v are those of ``project``."""
-        q = by_group(q, self.beam)
+        q = by_group(q.to(self.reading.dtype), self.beam)
         if relative is not None:
             relative = self.relative_scores(q, relative)
         found = by_hypothesis(attended(q, self.parts(k, v), relative)).flatten(1)
@@ -310,8 +308,7 @@ class MemoryPattern(StepPattern):
             seen = seen_by(reach, keys.position, int(keys.doc_lengths.max()))
             self.blinded = ~seen.any(axis=1)
             seen[self.blinded, 0] = True
-            self.reading.look(shared, shared.starts[view.documents], seen)
-            self.reading.gather(self.modules)
+            self.reading.look(shared, shared.starts[view.documents], seen, self.modules)
         self.plan.depends_on(*self.reading.kernels)
         self.mark_blind(self.blinded)
 
@@ -348,21 +345,19 @@ class PrefixPattern(StepPattern):
             self.readings = [self.reading, self.own]
             begins, outer = prefixes.shared.starts[prefixes.document], seen[kinds, :shared]
             if self.changed(begins, outer):
-                self.reading.look(prefixes.shared, begins, outer)
-                self.reading.gather(self.modules)
+                self.reading.look(prefixes.shared, begins, outer, self.modules)
             plan.depends_on(*self.reading.kernels)
-        first = 0 if plan.fixed else int(own.any(axis=0).argmax())
-        plan.depends_on(len(self.readings), first)
+        plan.depends_on(len(self.readings))
         self.mark_blind(blind[kinds])
-        self.own.look(first, own[kinds, first:])
+        self.own.look(own[kinds])
         if self.modules[0].relative is not None:
-            self.distance = plan.put(self._distances(first))
+            self.distance = plan.put(self._distances())
 
-    def _distances(self, first: int) -> np.ndarray:
+    def _distances(self) -> np.ndarray:
         """Return from the newest token to each key that is read, (groups, keys) int64."""
         prefixes = self.view.prefixes
         number, groups = len(prefixes.own), len(prefixes.lengths)
-        tokens = np.arange(first, prefixes.own.end)
+        tokens = self.own.tokens
         columns = np.where(tokens < prefixes.own.once, 1, self.beam)
         distance = tokens.repeat(columns) - (number - 1)
         distance = np.tile(distance, (groups, 1))

@@ -68,7 +68,7 @@ class Ragged:
         # In the order of rows, then columns: that of the tokens.
         self.doc, self.column = np.nonzero(real)
         self.total = len(self.doc)  # N, the number of real tokens
-        self.tag = tags[self.doc, self.column]
+        self.tag = tags[real]
         self.doc_lengths = real.sum(axis=1)
         self.doc_starts = np.concatenate([[0], np.cumsum(self.doc_lengths)])
 

@@ -371,10 +371,10 @@ def seen_by(reach: Reach, column: np.ndarray, width: int) -> np.ndarray:
     ``column``: (keys,) int64, the place of each key in the row of its document.
     """
     counts = np.maximum(reach.last - reach.first, 0)
-    row = np.repeat(np.arange(len(counts)), counts)
+    row = np.repeat(np.arange(len(counts)) * width, counts)
     rank = np.arange(counts.sum()) + np.repeat(reach.first - (np.cumsum(counts) - counts), counts)
     seen = np.zeros((len(counts), width), dtype=bool)
-    seen[row, column[reach.order[rank]]] = True
+    seen.ravel()[row + column[reach.order[rank]]] = True
     return seen
 
 

@@ -330,24 +330,23 @@ class OwnReading(Reading):
     def look(self, seen: np.ndarray) -> None:
         """Set what is seen: ``seen`` (hypotheses, tokens) bool.
 
-        Tokens before the first that is seen are not read. With fixed sizes so many are read that
-        their number is a power of two; if these are not all, their keys are copied.
+        Tokens before the first that is seen are not read; with fixed sizes, blocks of tokens.
         """
         own, plan = self.own, self.own.plan
         first = int(seen.any(axis=0).argmax())
-        number = min(plan.size(len(own) - first, LEAST), own.end)
+        if plan.fixed:
+            first -= first % LEAST
+        number = min(plan.size(len(own) - first, 2 * LEAST), own.end)
         first = min(first, own.end - number)
         # What its own writers have not written, a hypothesis does not see.
         writers = np.full((len(seen), number), -1, dtype=np.int16)
         np.copyto(writers[:, : len(own) - first], own.writers[:, first:], where=seen[:, first:])
-        self.writers = self.columns = None
+        self.writers = None
         if plan.fixed or own.beam > 1 or not seen.all():
             self.writers = plan.put(writers)
-        self.tokens = np.arange(first, first + number)
-        self.first, self.once = own.column(first), max(0, own.once - first)
-        if plan.fixed and number < own.end:
-            self.columns = plan.put(self.first + np.arange(number * own.beam))
-        plan.depends_on(self.columns is None)
+        self.tokens, self.once = np.arange(first, first + number), max(0, own.once - first)
+        self.columns = slice(own.column(first), own.column(first + number))
+        plan.depends_on(first)
 
     def prepare(self) -> None:
         self.mask = None
@@ -360,9 +359,7 @@ class OwnReading(Reading):
 
     def part(self, sides: Tensor) -> tuple[Reading, Tensor, Tensor]:
         """Return the part that ``attended`` reads; sides (2, groups, heads, columns, dim)."""
-        if self.columns is None:
-            return self, *sides[:, :, :, self.first :]
-        return self, *sides.index_select(3, self.columns)
+        return self, *sides[:, :, :, self.columns]
 
 
 def seen_by(reach: Reach, column: np.ndarray, width: int) -> np.ndarray:

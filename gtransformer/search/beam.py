@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from gtransformer.models.common.decoding.state import CachedState
 
 
-ROOM = 64  # tokens of hypotheses that there is memory for at first
-
-
 @dataclass(frozen=True)
 class Scoring:
     """The width of the search and the scores of hypotheses.
@@ -181,7 +178,7 @@ class BeamSearch:
         self.sums = np.full((len(limits), self.beam), -np.inf)
         self.sums[:, 0] = 0.0
         # Tokens and these sums, step by step: so many, and room for more.
-        self.number, self.history = 0, np.zeros((len(limits), self.beam, ROOM, 2))
+        self.number, self.history = 0, np.zeros((len(limits), self.beam, 64, 2))
 
     def run(self) -> list[list[dict]]:
         """Return fairseq's hypotheses of every document, best first.

@@ -115,9 +115,6 @@ def why_not_compiled(model: nn.Module) -> str | None:
         return "its attention sees neither sentences nor whole documents"
     if any(block.recurrent or block.relative is not None for block in blocks):
         return "it has recurrent units or relative positions"
-    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    if any(getattr(one, kind) for one in model.modules() for kind in kinds):
-        return "its layers have hooks"
     cfg = model.cfg
     if cfg.attention_dropout > 0:
         return "--attention-dropout: the attention of fixed shapes has none"

@@ -147,7 +147,7 @@ class SharedReading(Reading):
                 self.gathered[module] = self._kept(module, sides.transpose(2, 3))
         column = (self.first[:, None] + np.arange(width)).repeat(self.beam, axis=0)
         visible = np.take_along_axis(np.pad(seen, ((0, 0), (0, width))), column, axis=1)
-        self.rows = self.places = self.mask = None
+        self.rows = self.mask = None
         self.largest = self.beam
         if not np.array_equal(starts, begins + self.first):
             visible = visible[self._order(unit.repeat(self.beam), units)]
@@ -171,10 +171,9 @@ class SharedReading(Reading):
         places = (unit[order] * self.largest + within)[order.argsort()]
         rows = np.zeros(units * self.largest, dtype=np.int64)
         rows[places] = np.arange(len(unit))
-        self.rows, self.places = (
-            self._kept(name, on_device(one, self.plan.device))
-            for name, one in (("rows", rows), ("places", places))
-        )
+        device = self.plan.device
+        self.rows = self._kept("rows", on_device(rows, device))
+        self.places = self._kept("places", on_device(places, device))
         return rows
 
 

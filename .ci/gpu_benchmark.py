@@ -373,6 +373,7 @@ def plan(bench: Bench) -> list[tuple[int, Callable, tuple]]:
         (15, ours, (large, "graphs")),
         (80, ours, (small, "compiled")),
         (10, ours, (small, "not compiled")),
+        (10, fairseqs, (small, "autocast")),
         (10, fairseqs, (small, "--fp16")),
         (20, decoding, (1, False)),
         (20, decoding, (2 if bench.rehearse else 64, False)),

@@ -174,11 +174,11 @@ class BeamSearch:
         self.active = np.arange(len(limits))  # numbers of the searches that go on
         self.finished: list[list[dict]] = [[] for _ in self.active]
         self.prefixes = start or rule.start(len(limits), self.beam)
-        # Sums of log probabilities; of equal hypotheses only the first counts.
-        self.sums = np.full((len(limits), self.beam), -np.inf)
-        self.sums[:, 0] = 0.0
-        # Tokens and these sums, step by step: so many, and room for more.
-        self.number, self.history = 0, np.zeros((len(limits), self.beam, 64, 2))
+        # Of all hypotheses, step by step.
+        self.tokens = np.zeros((len(limits), self.beam, 0), dtype=np.int64)
+        # Of their log probabilities, with a 0 before them.
+        self.sums = np.full((len(limits), self.beam, 1), -np.inf)
+        self.sums[:, 0] = 0.0  # of equal hypotheses only the first counts
 
     def run(self) -> list[list[dict]]:
         """Return fairseq's hypotheses of every document, best first.
@@ -191,7 +191,7 @@ class BeamSearch:
 
     def _step(self) -> None:
         rule, prefixes, width = self.rule, self.prefixes, 2 * self.beam
-        scores, between = self.sums, rule.between(prefixes)
+        scores, between = self.sums[..., -1], rule.between(prefixes)
         forced = rule.without_choice(prefixes, self.sentences[self.active])
         alive = np.isfinite(scores)
         # (documents, beam, 2 * beam) candidates: each hypothesis's best words, or the one token
@@ -265,19 +265,14 @@ class BeamSearch:
             state.reorder((slots * beam + parents).ravel())
         self.active = self.active[remains]
         self.prefixes = self.rule.advance(self.prefixes.select((slots, parents)), tokens)
-        if self.number == self.history.shape[2]:
-            self.history = np.concatenate([self.history, self.history], axis=2)
-        # In place: memory for a new copy at every step would take longer than copying.
-        own = self.history[: len(slots)]
-        own[:, :, : self.number] = self.history[slots, parents, : self.number]
-        own[:, :, self.number] = np.stack([tokens, values], axis=2)
-        self.sums, self.number = values, self.number + 1
+        self.tokens = np.concatenate([self.tokens[slots, parents], tokens[..., None]], axis=2)
+        self.sums = np.concatenate([self.sums[slots, parents], values[..., None]], axis=2)
 
     def _hypothesis(self, slot: int, parent: int, score: float) -> dict:
         """Return the hypothesis that ends here, with the sum ``score``."""
-        tokens, sums = self.history[slot, parent, : self.number].T
-        tokens = np.append(tokens, self.rule.language).astype(np.int64)
-        return self.scoring.hypothesis(tokens, np.diff(sums, prepend=0.0, append=score))
+        tokens = np.append(self.tokens[slot, parent], self.rule.language)
+        scores = np.diff(self.sums[slot, parent], append=score)
+        return self.scoring.hypothesis(tokens, scores)
 
     def _finish(self, number: int) -> None:
         """Sort a document's hypotheses and pass the best to the models: other documents of its

@@ -78,7 +78,7 @@ class BatchKeys:
         others.mask = mask_of(on_device(later, q.device), q.dtype)
         self.reading.prepare()
         parts = [self.reading.part(k), (others, keys, values)]
-        return by_hypothesis(attended(by_group(q, self.beam), parts)).flatten(1)
+        return by_hypothesis(attended(by_group(q.to(self.own.dtype), self.beam), parts)).flatten(1)
 
     def _others(self, own: Tensor) -> tuple[Tensor, np.ndarray]:
         """Return keys and values (2, heads, n, dim) that other sentences may read, and the sentence

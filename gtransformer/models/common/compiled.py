@@ -115,6 +115,11 @@ def why_not_compiled(model: nn.Module) -> str | None:
         return "its attention sees neither sentences nor whole documents"
     if any(block.recurrent or block.relative is not None for block in blocks):
         return "it has recurrent units or relative positions"
+    if any(
+        one._forward_hooks or one._forward_pre_hooks or one._backward_hooks
+        for one in model.modules()
+    ):
+        return "its layers have hooks"
     cfg = model.cfg
     if cfg.attention_dropout > 0:
         return "--attention-dropout: the attention of fixed shapes has none"

@@ -175,6 +175,9 @@ def test_what_cannot_be_compiled_says_why(dictionary):
         {"decoder_unit": "ssru"},
     ):
         assert why_not_compiled(tiny_model(dictionary, **more))
+    model = tiny_model(dictionary)
+    model.decoder.layers[0].register_forward_hook(print)
+    assert "hooks" in why_not_compiled(model)
 
 
 def test_a_compiler_that_fails(monkeypatch):

@@ -329,7 +329,8 @@ class OwnReading(Reading):
     def look(self, seen: np.ndarray) -> None:
         """Set what is seen: ``seen`` (hypotheses, tokens) bool.
 
-        Tokens before the first that is seen are not read; with fixed sizes, blocks of tokens.
+        Tokens before the first that is seen are not read. With fixed sizes whole blocks of
+        ``LEAST`` tokens are left out, as far as a power of two can be read.
         """
         own, plan = self.own, self.own.plan
         first = int(seen.any(axis=0).argmax())

@@ -48,7 +48,7 @@ class Reading:
     rows: Tensor | None = None
 
     def prepare(self) -> None:
-        """Compute a mask that changes at every step from what ``look`` has planned."""
+        """Compute the mask of a step, as ``look`` has planned it."""
 
     def by_unit(self, x: Tensor) -> Tensor:
         """Return x (groups, heads, beam, n) as (units, heads, hypotheses of a unit, n)."""
@@ -77,8 +77,8 @@ def attended(
         x = reading.by_unit(q)
         x = functional.scaled_dot_product_attention(x, keys, values, attn_mask=reading.mask)
         return reading.by_group(x)
-    # On a GPU few queries of many keys are faster as products than by a fused kernel, which has one
-    # block of threads for each head.
+    # On a GPU, attention of few queries to many keys is faster as matrix products than by a fused
+    # kernel, which has one block of threads for each head.
     # Scaled before the product, which may be too large for float16.
     q, scores = q * q.shape[-1] ** -0.5, []
     for reading, keys, _ in parts:

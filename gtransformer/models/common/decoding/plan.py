@@ -43,7 +43,7 @@ class Plan:
         self.memory: dict[Hashable, Tensor] = {}
         self.captured: dict[tuple, tuple[Callable, Tensor] | None] = {}
         self.captures, self.pool = True, None  # the pool of memory that captured steps share
-        # By place in the plan and kind of array: the array there on the host, and on the device.
+        # By place in the plan, shape and type: the array on the host, the tensor on the device.
         self.places: dict[tuple, tuple[np.ndarray, Tensor]] = {}
         if self.fixed:  # the bytes of plans on the host and on the device
             host = torch.empty(PLAN_BYTES, dtype=torch.uint8, pin_memory=device.type == "cuda")
@@ -72,21 +72,21 @@ class Plan:
         place = begin, array.shape, array.dtype
         if place not in self.places:
             dtype = torch.from_numpy(array).dtype
-            host, there = (one[begin:end].view(dtype).view(array.shape) for one in self.buffers)
-            self.places[place] = host.numpy(), there
-        host, there = self.places[place]
+            host, device = (one[begin:end].view(dtype).view(array.shape) for one in self.buffers)
+            self.places[place] = host.numpy(), device
+        host, device = self.places[place]
         np.copyto(host, array)
         self.depends_on(place)
         self.bytes = -(-end // ALIGNED) * ALIGNED
-        return there
+        return device
 
     def send(self) -> None:
         """Copy all arrays to the device, at once. A step waits for its result, so the copy has
         ended when the next plan is written.
         """
         if self.bytes:
-            host, there = (one[: self.bytes] for one in self.buffers)
-            there.copy_(host, non_blocking=True)
+            host, device = (one[: self.bytes] for one in self.buffers)
+            device.copy_(host, non_blocking=True)
 
     def tensor(self, owner: Hashable, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Return memory; with fixed sizes always the same for an owner, which holds finite numbers:

@@ -262,12 +262,12 @@ class StepPattern:
         self.modules: list[MultiheadAttention] = []
         self.reading = SharedReading(self.plan, (name, scope), own.beam, own.dtype)
         self.beam, self.readings = own.beam, [self.reading]
-        self.decisive = [None] * 4
+        self.last_inputs = [None] * 4
 
-    def changed(self, *decisive: np.ndarray) -> bool:
-        """Return whether what decides what is seen is not what it was at the last step."""
-        same = all(map(np.array_equal, decisive, self.decisive))
-        self.decisive = decisive
+    def changed(self, *inputs: np.ndarray) -> bool:
+        """Return whether these differ from those of the last step."""
+        same = all(map(np.array_equal, inputs, self.last_inputs))
+        self.last_inputs = inputs
         return not same
 
     def mark_blind(self, blind: np.ndarray) -> None:
@@ -343,9 +343,9 @@ class PrefixPattern(StepPattern):
         self.readings = [self.own]
         if seen[:, :shared].any():
             self.readings = [self.reading, self.own]
-            begins, outer = prefixes.shared.starts[prefixes.document], seen[kinds, :shared]
-            if self.changed(begins, outer):
-                self.reading.look(prefixes.shared, begins, outer, self.modules)
+            begins, seen_shared = prefixes.shared.starts[prefixes.document], seen[kinds, :shared]
+            if self.changed(begins, seen_shared):
+                self.reading.look(prefixes.shared, begins, seen_shared, self.modules)
             plan.depends_on(*self.reading.kernels)
         plan.depends_on(len(self.readings))
         self.mark_blind(blind[kinds])

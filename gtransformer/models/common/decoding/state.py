@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.models.common.decoding.caches import SHARED_BLOCK
+from gtransformer.models.common.decoding.caches import FUSED, SHARED_BLOCK
 from gtransformer.models.common.decoding.plan import Plan
 from gtransformer.models.common.decoding.view import FillingView, StepView
 from gtransformer.models.common.embedding import DocumentEmbedding
@@ -43,7 +43,10 @@ class CachedState:
         beam: int,
     ):
         self.decoder, self.plan, self.memory, self.beam = decoder, plan, memory, beam
-        self.device, dtype = memory.states.device, decoder.product_dtype()
+        self.device = memory.states.device
+        # On a CPU attention is faster in float32, even if products are not.
+        on_cpu = self.device.type in FUSED
+        dtype = decoder.embed_tokens.weight.dtype if on_cpu else decoder.product_dtype()
         groups = self._padded(documents)
         self.documents = documents[groups]
         self.view = StepView(plan, len(groups), beam, memory.by_name(), decoder.layers, dtype)

@@ -2,7 +2,7 @@
 
 The host starts one graph instead of about a thousand kernels, which takes it longer than the GPU
 needs for a small batch. PyTorch's own way, ``mode="reduce-overhead"``, hands out gradients in the
-graph's memory, where the next batch overwrites them (its issue 169545): those of several batches
+graph's memory, where the next batch overwrites them (pytorch#169545): those of several batches
 would not add up. Here all that leaves a graph is copied, so gradients are as without graphs.
 """
 

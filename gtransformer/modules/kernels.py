@@ -1,5 +1,5 @@
 """Operations that are faster on the CPU than PyTorch's: linear layers, dropout, log probabilities.
-Elsewhere PyTorch's.
+Elsewhere they are PyTorch's, but for ``largest``.
 
 Linear layers in float32: PyTorch uses MKL, which does not use AVX-512 on AMD's processors. oneDNN,
 which PyTorch includes, does. It was faster on a Zen 5 (docs/performance.md). Sums differ in the

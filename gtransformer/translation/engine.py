@@ -40,9 +40,9 @@ def model_options(precision: str) -> dict[str, str]:
     """Return the model's options for a precision; none for "auto", which keeps the precision of
     training.
 
-    bfloat16 is ``--autocast``: matrix products and attention, while states, norms and log
-    probabilities stay in float32. For float16 the whole model is converted, for int8 its
-    linear layers are (``kernels.quantise``), so that autocast is off.
+    bfloat16 is ``--autocast``: matrix products, on a GPU attention too, while states, norms and log
+    probabilities stay in float32. For float16 the whole model is converted, for int8 its linear
+    layers are (``kernels.quantise``), so that autocast is off.
     """
     if precision == "auto":
         return {}

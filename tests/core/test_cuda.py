@@ -252,7 +252,7 @@ def test_scores_from_python(saved_model, precision):
     assert len(same) == len(TEXT.splitlines()) if exact else same
     for ours, theirs in same:
         assert not exact or [one.text for one in ours] == [one.text for one in theirs]
-        assert ours[0].score == pytest.approx(theirs[0].score, rel=1e-4 if exact else 0.05)
+        assert ours[0].score == pytest.approx(theirs[0].score, abs=1e-3 if exact else 0.3)
 
 
 @pytest.fixture(scope="module")

@@ -33,8 +33,6 @@ class CleanReport:
         kept_empty_source, kept_empty_target: pairs that were kept although this side is empty.
     """
 
-    documents_read: int = 0
-    sentences_read: int = 0
     dropped: int = 0
     dropped_documents: int = 0
     documents: int = 0
@@ -54,9 +52,10 @@ class CleanReport:
 
     def warnings(self, split: str, paths: tuple[Path, Path]) -> Iterator[str]:
         """Yield warnings of likely errors in the text; ``paths``: the raw files of the split."""
-        if 2 * self.pairs_of_one_text > self.sentences_read:
+        sentences_read = self.sentences + self.dropped
+        if 2 * self.pairs_of_one_text > sentences_read:
             yield (
-                f"{split}: {self.pairs_of_one_text:,} of {self.sentences_read:,} sentences are the "
+                f"{split}: {self.pairs_of_one_text:,} of {sentences_read:,} sentences are the "
                 "same on both sides; check that the files are of two languages"
             )
         if self.kept_empty_source:
@@ -92,8 +91,6 @@ def clean_documents(
             # line.
             if every_line or (source and target):
                 pairs.append((source, target))
-        report.documents_read += 1
-        report.sentences_read += len(document)
         report.dropped += len(document) - len(pairs)
         report.sentences += len(pairs)
         if pairs:

@@ -56,6 +56,7 @@ _PROPERTIES = (
     "x-file",
     "file",
 )
+_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _CODES = ("bpt", "ept", "it", "ph", "ut")  # TMX: codes of the original format, which are no text
 # A code that stands for a blank.
 _BREAK = re.compile(r"\A(x-)?(lb|br|linebreak)\Z|<br\b", re.IGNORECASE)
@@ -93,27 +94,23 @@ class Options:
     left_out: LeftOut = field(default_factory=lambda: defaultdict(list))
 
 
-def format_of(path: Path) -> str:
-    """Return the format that the ending of a file's name tells; ``PLAIN`` for all other endings."""
-    if path.suffix in COMPRESSED:
-        path = path.with_suffix("")
-    return _OF_ENDING.get(path.suffix.lower(), PLAIN)
-
-
 def read(paths: Sequence[Path], options: Options) -> Iterator[list[Pair]]:
     """Yield the documents of one file with both sides, or of two with one side each, the source
     first.
 
     Raises UserError for files that cannot be read, or whose sides do not belong together.
     """
-    kind = options.format or format_of(paths[0])
+    name = paths[0]
+    if name.suffix in COMPRESSED:
+        name = name.with_suffix("")
+    kind = options.format or _OF_ENDING.get(name.suffix.lower(), PLAIN)
     if len(paths) == 1 and kind == XML:
         return read_wmt(paths[0], options)
-    if len(paths) == 1 and kind in (TMX, TSV):
-        rows = _units if kind == TMX else _table_rows
+    rows = {TMX: _units, TSV: _table_rows}.get(kind)
+    if len(paths) == 1 and rows:
         return _grouped(paths[0], rows(paths[0], options))
-    if len(paths) != 2 or kind in (TMX, TSV):
-        files = "one file" if kind in (TMX, TSV) else "two files, the source first"
+    if len(paths) != 2 or rows:
+        files = "one file" if rows else "two files, the source first"
         raise UserError(f"{paths[-1]}: {kind} takes {files} (see --format)")
     source, target = paths
     # The test sets of IWSLT end in .xml, too, but have a file for each side.
@@ -176,7 +173,7 @@ def _units(path: Path, options: Options) -> Iterator[Row]:
             [
                 _text(segment)
                 for tuv in unit.iter("tuv")
-                if _same_language(_lang(tuv), lang)
+                if _same_language(tuv.get(_LANG) or tuv.get("lang", ""), lang)
                 for segment in tuv.findall("seg")
             ]
             for lang in options.langs
@@ -197,10 +194,6 @@ def _units(path: Path, options: Options) -> Iterator[Row]:
             what = f"the unit names no document in a property {', '.join(_PROPERTIES)}"
             raise fault(path, unit.sourceline, f"{what}; give --one-document if the file is one")
         yield names[0], unit.sourceline, texts[0][0], texts[1][0]
-
-
-def _lang(tuv: etree._Element) -> str:
-    return tuv.get("{http://www.w3.org/XML/1998/namespace}lang") or tuv.get("lang") or ""
 
 
 def _table_rows(path: Path, options: Options) -> Iterator[Row]:

@@ -125,7 +125,7 @@ def write_instances(
         documents = read_documents(source, target, raw=False)
         for document in progress(documents, f"instances {split}", total=total, unit=" documents"):
             lengths = [[side.count(" ") + 1 if side else 0 for side in pair] for pair in document]
-            sides = [pair[0] for pair in lengths], [pair[1] for pair in lengths]
+            sides = list(zip(*lengths, strict=True))
             cuts, dropped = document_instances(*sides, max_tokens, max_sents, max_sentence_tokens)
             for first, count in cuts:
                 for side, stream in enumerate(streams):

@@ -286,7 +286,10 @@ def split_counts(
             "without_source": cut.without_source,
             "documents_emptied_by_cleaning": clean.dropped_documents,
         },
-        "raw": {"sentences": clean.sentences_read, "documents": clean.documents_read},
+        "raw": {
+            "sentences": clean.sentences + clean.dropped,
+            "documents": clean.documents + clean.dropped_documents,
+        },
     }
 
 

@@ -124,17 +124,9 @@ def placed(path: str | Path, lines: list[str], shape: list[int], like: str | Pat
     # A blank line may also be an empty sentence. So first exactly one between documents is tried,
     # which leaves other blank lines alone; then any number, if no sentence is empty.
     removed, blocks = set(between), _blocks(lines)
-    if (
-        len(lines) != total
-        and len(lines) == total + len(between)
-        and all(is_blank(lines[at]) for at in between)
-    ):
+    if len(lines) == total + len(between) and all(is_blank(lines[at]) for at in between):
         lines = [line for at, line in enumerate(lines) if at not in removed]
-    elif (
-        len(lines) != total
-        and set(accumulate(map(len, blocks))) <= set(ends)
-        and sum(map(len, blocks)) == total
-    ):
+    elif sum(map(len, blocks)) == total and set(accumulate(map(len, blocks))) <= set(ends):
         lines = [line for block in blocks for line in block]
     if len(lines) != total:
         blank = (

@@ -32,7 +32,7 @@ SHORT_PAUSE = 1.0  # seconds; between the cues of a sentence
 MOST_CUES = 4  # of a sentence
 LINE = 42  # letters; a longer cue is written on two lines, as is usual for films
 
-_WITH_HTML = (".srt", ".vtt")
+_WITH_HTML = {".srt", ".vtt"}
 # Of ASS, as {\i1}, and of HTML.
 _TAG = r"\{[^}]*\}|</?[A-Za-z][^>]*>"
 _LINE_BREAK = r"\\N"
@@ -78,23 +78,22 @@ def translate_file(
         translate: from lines of text, with lines ``<d>`` before documents, to the translations of
             the others.
     """
-    with_html = (
-        Path(path).suffix.lower() in _WITH_HTML and Path(output).suffix.lower() in _WITH_HTML
-    )
+    endings = [Path(name).suffix.lower() for name in (path, output)]
+    with_html = _WITH_HTML.issuperset(endings)
     # Between formats with HTML's tags these pass as they are. pysubs2 knows only some of them and
     # would drop the others.
     film = load(path, with_html)
     parts = parts_of(film)
     joined = sentences(parts)
     translations = translate(to_lines(joined, gap))
-    is_vtt = Path(output).suffix.lower() == ".vtt"
+    is_vtt = endings[1] == ".vtt"
     put_back(parts, joined, translations, partial(escape, quote=False) if is_vtt else str)
     if with_html and is_vtt:
         for cue in film:
             # Players of SubRip know tags of ASS such as {\an8}; those of WebVTT would show them.
             cue.text = re.sub(r"\{\\[^}]*\}", "", cue.text)
     options = {"keep_ssa_tags": True} if with_html else {}  # tags are then written as they are
-    return film.to_string(Path(output).suffix.lower().removeprefix("."), **options)
+    return film.to_string(endings[1].removeprefix("."), **options)
 
 
 def load(path: str | Path, keep_html: bool = False) -> pysubs2.SSAFile:
@@ -251,8 +250,7 @@ def read_cue_pairs(source: Path, target: Path, left_out: LeftOut) -> Iterator[li
             yield document
             document = []
         where = f"cue at {times[0]} ms"
-        left, right = map(check_reserved, (source, target), (where, where), texts)
-        document.append((left, right))
+        document.append(tuple(map(check_reserved, (source, target), (where, where), texts)))
         end = max(end, times[1])
     if document:
         yield document

@@ -56,13 +56,10 @@ Entry = dict[str, Any]
 
 def read_entries(path: Path) -> list[Entry]:
     """Return the entries of a file of ctxpro."""
-    data = read_json(path)
-    first = data[0] if isinstance(data, list) and data else None
-    if not isinstance(first, dict) or not {"expected", "rule"} <= first.keys():
-        raise UserError(
-            f"{path}: no suite of ctxpro (a list of entries with 'expected' and 'rule')"
-        )
-    return data
+    match data := read_json(path):
+        case [{"expected": _, "rule": _}, *_]:
+            return data
+    raise UserError(f"{path}: no suite of ctxpro (a list of entries with 'expected' and 'rule')")
 
 
 def expects_word(expected: str) -> bool:

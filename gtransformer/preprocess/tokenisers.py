@@ -94,21 +94,18 @@ class SentencePieces:
 
     def split(self, lines: Sequence[str]) -> list[str]:
         """Split each sentence into pieces."""
-        return [self._prefix + as_tokens(self._pieces(line), line) for line in lines]
-
-    def _pieces(self, line: str) -> list[str]:
-        pieces = self.processor.encode(line, out_type=str)
-        if (
-            " ".join(pieces).split() != pieces
-        ):  # some models take blanks such as U+00A0 for letters, files do not
-            pieces = self.processor.encode(" ".join(line.split()), out_type=str)
-        return pieces
+        split = []
+        for line in lines:
+            pieces = self.processor.encode(line, out_type=str)
+            # Some models take blanks such as U+00A0 for letters, files do not.
+            if " ".join(pieces).split() != pieces:
+                pieces = self.processor.encode(" ".join(line.split()), out_type=str)
+            split.append(self._prefix + as_tokens(pieces, line))
+        return split
 
     def words(self) -> list[str]:
         """Return all pieces in their order."""
-        return [
-            self.processor.id_to_piece(number) for number in range(self.processor.get_piece_size())
-        ]
+        return self.processor.id_to_piece(list(range(self.processor.get_piece_size())))
 
     def join(self, lines: Sequence[str]) -> list[str]:
         """Join pieces as the library does, bytes included: ``"\u2581Das \u2581Haus boot ."``,

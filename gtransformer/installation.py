@@ -6,10 +6,8 @@ import datetime
 import importlib.metadata
 import os
 import platform
-import shlex
 import subprocess
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -97,18 +95,10 @@ def _git(*arguments: str) -> str:
     return result.stdout.strip()
 
 
-def provenance(name: str, argv: Sequence[str] | None) -> dict:
-    """Return ``command``, ``commit``, ``versions`` and ``date`` of a result.
-
-    Args:
-        name: of the running command, as ``score`` or ``lab cxmi``, or the start of another
-            program's command line.
-        argv: its arguments; None: this process's.
-    """
-    start = name if name.startswith("python ") else f"gtransformer {name}"
-    arguments = sys.argv[1:] if argv is None else argv
+def provenance(command_line: str) -> dict:
+    """Return ``command``, ``commit``, ``versions`` and ``date`` of a result."""
     return {
-        "command": shlex.join([*start.split(), *arguments]),
+        "command": command_line,
         "commit": current_commit(),
         "versions": versions(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

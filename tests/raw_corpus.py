@@ -7,8 +7,10 @@ import random
 from collections.abc import Iterable
 from pathlib import Path
 
-from gtransformer.cli.prepare import main
 from gtransformer.preprocess.corpus import document_lines
+from tests.support import command
+
+main = command("prepare")
 
 WORDS = {
     "en": (

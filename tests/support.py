@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
+from gtransformer.cli.main import main
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.layer import LayerStack
 from gtransformer.models.common.model import DocumentModel
@@ -28,6 +30,11 @@ ENGINES = {"dense": DensePattern, "packed": PackedPattern}
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 PARITY = ROOT / "tests" / "parity"  # computed by the authors' release
+
+
+def command(name: str) -> Callable[[list[str]], int]:
+    """A command of this package, in this process: from its words to its exit status."""
+    return lambda words: main([*name.split(), *words])
 
 
 def tiny_dictionary(words: int = 12, langs: tuple[str, ...] = ("en", "de")) -> Dictionary:

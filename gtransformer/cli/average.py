@@ -6,35 +6,21 @@ import argparse
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
 from gtransformer.files import check_output
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(prog="gtransformer average", description=__doc__)
-    parser.add_argument(
-        "checkpoints",
-        nargs="+",
-        type=Path,
-        metavar="PATH",
-        help="directory of checkpoints, or checkpoints",
-    )
-    parser.add_argument(
-        "--last", type=int, metavar="N",
-        help="average the last N numbered checkpoints, or fewer if there are not N",
-    )  # fmt: skip
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="checkpoint to write"
-    )
-    return parser
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
+    add = parser.add_argument
+    paths = "directory of checkpoints, or checkpoints"
+    add("checkpoints", nargs="+", type=Path, metavar="PATH", help=paths)
+    last = "average the last N numbered checkpoints, or fewer if there are not N"
+    add("--last", type=int, metavar="N", help=last)
+    add("-o", "--output", type=Path, required=True, metavar="FILE", help="checkpoint to write")
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Find the checkpoints, write their mean, print their names."""
-    args = build_parser().parse_args(argv)
-
     # Imported here, so that --help need not wait for PyTorch and fairseq.
     from gtransformer.plugin.checkpoints import average, last_checkpoints
 

@@ -49,7 +49,7 @@ COMMANDS = [name for part in (*MAP.values(), *LAB.values()) for name in part]
 
 
 def module_of(name: str) -> str:
-    """Return the module of a command, with ``build_parser()`` and ``main(argv)``."""
+    """Return the module of a command, as ``main.parse`` reads it."""
     if name == "demo":
         return "lab.cli.demo"
     folder = "lab.cli" if name.startswith("lab ") else "cli"

@@ -14,16 +14,15 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.data.languages import two_letters
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import UserError
 from gtransformer.evaluation.tables import accuracy_table
 from gtransformer.files import check_output, write_json
 from gtransformer.installation import provenance
 from gtransformer.preprocess.chain import prepared_settings
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(prog="gtransformer contrastive", description=__doc__.splitlines()[0])
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     add = parser.add_argument
     add("prepared", type=Path, help="prepared corpus")
     add("--path", type=Path, required=True, metavar="CHECKPOINT", help="trained model")
@@ -35,13 +34,10 @@ def build_parser() -> argparse.ArgumentParser:
     add("--max-tokens", type=int, default=4096, metavar="N", help=tokens)
     add("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
-    return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Score, print, write."""
-    args = build_parser().parse_args(argv)
     check_output(args.output, args.items)
 
     # Imported here, so that --help need not wait for PyTorch and fairseq.
@@ -80,6 +76,6 @@ def main(argv: list[str] | None = None) -> None:
         **suite_report(outcomes),
         "items": [outcome.to_json() for outcome in outcomes],
     }
-    write_json(args.output, result | provenance("contrastive", argv))
+    write_json(args.output, result | provenance(args.command_line))
     print(accuracy_table({suite.name: result}, {}))
     print(f"{context:.2f} sentences of context on average\n\nresults: {args.output}")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import UserError
 from gtransformer.files import write_json
 from gtransformer.preprocess.characters import clean_line
 from gtransformer.preprocess.corpus import SPLITS, LeftOut, raw_file
@@ -15,9 +15,8 @@ from gtransformer.preprocess.plain_text import write_documents
 from gtransformer.preprocess.suites import read_ctxpro, read_suite, with_translations
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(prog="gtransformer convert", description=__doc__.splitlines()[0])
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     parser.set_defaults(context_translations=None, divide=None)
     common = CommandParser(add_help=False)
     common.add_argument("output", type=Path, help="raw corpus to write to")
@@ -55,13 +54,10 @@ def build_parser() -> argparse.ArgumentParser:
     add("--split", required=True, **split)
     add("--items", type=Path, required=True, metavar="PATH", help="contrapro.json or a directory")
     contrapro.add_contrapro()
-    return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Read, write, print counts."""
-    args = build_parser().parse_args(argv)
     args.langs = args.source_lang, args.target_lang
     if args.source_lang == args.target_lang:
         raise UserError(f"-s and -t {args.source_lang}: both sides would be one file; give two")

@@ -7,34 +7,23 @@ import logging
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
 from gtransformer.files import read_record
 from gtransformer.installation import provenance
 from gtransformer.translation.options import add_search_options, search_of
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(prog="gtransformer export", description=__doc__)
-    parser.add_argument(
-        "source", type=Path, metavar="RUN", help="directory of a run, or a prepared corpus"
-    )
-    parser.add_argument("output", type=Path, metavar="MODEL", help="model directory to write")
-    parser.add_argument(
-        "--checkpoint", type=Path, metavar="FILE", help="model to save (default: the run's)"
-    )
-    parser.add_argument(
-        "--prepared", type=Path, metavar="DIR", help="its prepared corpus (default: the run's)"
-    )
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
+    add = parser.add_argument
+    add("source", type=Path, metavar="RUN", help="directory of a run, or a prepared corpus")
+    add("output", type=Path, metavar="MODEL", help="model directory to write")
+    add("--checkpoint", type=Path, metavar="FILE", help="model to save (default: the run's)")
+    add("--prepared", type=Path, metavar="DIR", help="its prepared corpus (default: the run's)")
     add_search_options(parser, "the run's recipe's")
-    return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Find the parts, write the directory, print its contents."""
-    args = build_parser().parse_args(argv)
-
     # Imported here, so that --help need not wait for PyTorch and fairseq.
     from gtransformer.plugin.checkpoints import model_in
     from gtransformer.plugin.export import export, usual_search
@@ -42,7 +31,7 @@ def main(argv: list[str] | None = None) -> None:
 
     for name in ("gtransformer.plugin", "fairseq"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    origin = provenance("export", argv)
+    origin = provenance(args.command_line)
     checkpoint = args.checkpoint or model_in(args.source / "checkpoints")
     print(f"reading {checkpoint}", flush=True)
     # Each overrides the one before: what suits the model, the run's recipe, the command line.

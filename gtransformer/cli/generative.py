@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import (
     judge,
     last_sentence,
@@ -26,9 +26,8 @@ from gtransformer.installation import provenance
 from gtransformer.preprocess.suites import expects_word, read_suite
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(prog="gtransformer generative", description=__doc__.splitlines()[0])
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     add = parser.add_argument
     add("--items", type=Path, required=True, metavar="JSON", help="items of ctxpro or ContraPro")
     add("-t", "--target-lang", required=True, metavar="LANG", help="language of the translations")
@@ -37,13 +36,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add("--hypotheses", nargs="+", required=True, metavar="[NAME=]FILE", help=texts)
     add("--output", type=Path, required=True, metavar="JSON", help="file to write")
-    return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Judge, print, write."""
-    args = build_parser().parse_args(argv)
     named = name_systems(args.hypotheses)
     check_output(args.output, [args.items, *named.values()])
     # Context has no part in the verdicts, so none is looked up.
@@ -77,7 +73,7 @@ def main(argv: list[str] | None = None) -> None:
         result["reference"] = shown["(reference)"] = suite_report(
             judge(items, list(map(last, references)))
         )
-    write_json(args.output, result | provenance("generative", argv))
+    write_json(args.output, result | provenance(args.command_line))
     print(accuracy_table(shown, tests))
     if odd:
         names = ", ".join(f"{item.id} ({item.expected!r})" for item in odd)

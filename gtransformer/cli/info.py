@@ -6,7 +6,6 @@ import argparse
 
 import gtransformer
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
 from gtransformer.installation import (
     PACKAGE,
     config_directory,
@@ -16,19 +15,15 @@ from gtransformer.installation import (
 )
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(prog="gtransformer info", description=__doc__.replace("``", ""))
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     parser.add_argument(
         "--user-dir", action="store_true", help="print only the package's directory"
     )
-    return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Print versions and paths, or one path."""
-    args = build_parser().parse_args(argv)
     if args.user_dir:
         print(PACKAGE)
         return

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import sys
+from argparse import Namespace
 from collections.abc import Mapping
+from types import ModuleType
 
 from gtransformer.cli.commands import COMMANDS, LAB, MAP, module_of
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 
 END = (
@@ -37,6 +41,21 @@ def find(words: list[str]) -> tuple[str, list[str]]:
     # Two words first: model convert is a command, and so is convert.
     count = next((count for count in (2, 1) if " ".join(words[:count]) in COMMANDS), 0)
     return " ".join(words[:count]), words[count:]
+
+
+def parse(name: str, words: list[str]) -> tuple[ModuleType, Namespace]:
+    """Return the module of a command and its options, with the whole ``command_line``.
+
+    The module's docstring begins with the description, ``add_options`` adds the options to a
+    parser, and ``main`` takes them; ``parse`` reads them, where argparse alone cannot.
+    """
+    module = importlib.import_module(f"gtransformer.{module_of(name)}")
+    description = module.__doc__.replace("``", "").split("\n\n")[0]
+    parser = CommandParser(prog=f"gtransformer {name}", description=description)
+    module.add_options(parser)
+    args = getattr(module, "parse", CommandParser.parse_args)(parser, words)
+    args.command_line = shlex.join(["gtransformer", *name.split(), *words])
+    return module, args
 
 
 def keep_freed_memory() -> None:
@@ -74,7 +93,8 @@ def main(argv: list[str] | None = None) -> int:
         return 0 if words else 2
     name, rest = find(words)
     if name:
-        return importlib.import_module(f"gtransformer.{module_of(name)}").main(rest)
+        module, args = parse(name, rest)
+        return module.main(args)
     if words[0] == "lab" and words[1:] in ([], ["-h"], ["--help"]):
         print(command_map(LAB, "usage: gtransformer lab COMMAND ..."))
         return 0 if words[1:] else 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from gtransformer.installation import with_pip_names
@@ -19,10 +20,16 @@ class _Imported(argparse.Action):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser with options that several commands share."""
+    """A parser with options that several commands share.
+
+    ``listing``: makes the text at the end of the help; it is read for the help alone.
+    """
+
+    listing: Callable[[], str] | None = None
 
     def format_help(self) -> str:
         """Return what ``--help`` prints."""
+        self.epilog = self.listing and self.listing()
         return with_pip_names(super().format_help())
 
     def add_user_dir(self) -> None:

@@ -1,27 +1,21 @@
-"""Prepare a raw corpus for training with fairseq: ``gtransformer prepare RAW OUT``."""
+"""Clean a corpus of documents, split it into subwords and binarise it. A corpus that was prepared
+from the same files with the same options is kept.
+"""
 
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
 from typing import Any
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
 from gtransformer.evaluation.tables import align
 from gtransformer.preprocess.manifest import TOKENISERS, Settings, unknown_warnings
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.pipeline import prepare, warn
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the options."""
-    parser = CommandParser(
-        prog="gtransformer prepare",
-        description="Clean a corpus of documents, split it into subwords and binarise it. A corpus "
-        "that was prepared from the same files with the same options is kept.",
-    )
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     add = parser.add_argument
     raw = "raw corpus, a directory: concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz]"
     add("raw", help=raw)
@@ -58,13 +52,12 @@ def build_parser() -> argparse.ArgumentParser:
     add("--overwrite", action="store_true", help="replace a corpus of other files or options")
     processes, cores = "number of processes (default: all cores)", available_cores()
     add("--workers", type=int, default=cores, metavar="N", help=processes)
-    return parser
 
 
 def settings_from(args: argparse.Namespace) -> Settings:
     """Return the options as settings."""
     given = vars(args).copy()
-    for name in ("raw", "output", "overwrite"):
+    for name in ("raw", "output", "overwrite", "command_line"):
         del given[name]
     given["langs"] = tuple(filter(None, (args.langs or "").split(",")))
     return Settings(**given)
@@ -81,12 +74,9 @@ def table(manifest: dict[str, Any]) -> str:
     return align(rows)
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Prepare a corpus and print its counts."""
-    argv = sys.argv[1:] if argv is None else argv
-    args = build_parser().parse_args(argv)
-    command = shlex.join(["gtransformer", "prepare", *argv])
-    manifest = prepare(args.raw, args.output, settings_from(args), command, args.overwrite)
+    settings = settings_from(args)
+    manifest = prepare(args.raw, args.output, settings, args.command_line, args.overwrite)
     print(table(manifest))
     warn(unknown_warnings(manifest))

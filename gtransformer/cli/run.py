@@ -1,6 +1,4 @@
-"""Run a recipe on a corpus: prepare, train, generate, score (``gtransformer run RECIPE
-CORPUS``).
-"""
+"""Prepare a corpus, train on it, translate its test set, score the translation."""
 
 from __future__ import annotations
 
@@ -8,27 +6,15 @@ import argparse
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import UserError
 from gtransformer.run.recipe import listing, load_recipe, start_from
 
 STAGES = ("prepare", "train", "generate", "score", "all")
 
 
-class _Parser(CommandParser):
-    """Parser that reads all recipes only for its help."""
-
-    def format_help(self) -> str:
-        self.epilog = f"recipes:\n{listing()}"
-        return super().format_help()
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = _Parser(
-        prog="gtransformer run",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Prepare a corpus, train on it, translate its test set, score the translation.",
-    )
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
+    parser.formatter_class, parser.listing = argparse.RawDescriptionHelpFormatter, listing
     add = parser.add_argument
     words = "a recipe (listed below, or YAML), a corpus (ted, news, europarl, or a directory) "
     words += "and a stage: prepare, train, generate, score or all (default)"
@@ -44,12 +30,10 @@ def build_parser() -> argparse.ArgumentParser:
     add("--dry-run", action="store_true", help="print the commands, run nothing")
     again = "run stages again; a training goes on from its last checkpoint"
     add("--again", action="store_true", help=again)
-    return parser
 
 
-def parse(argv: list[str] | None) -> argparse.Namespace:
+def parse(parser: CommandParser, argv: list[str]) -> argparse.Namespace:
     """Return the options, with ``recipe``, ``corpus`` and ``stage``."""
-    parser = build_parser()
     args = parser.parse_intermixed_args(argv)
     # Recipe, corpus and stage in any order. A corpus with the name of a stage is written ./train.
     stages = [word for word in args.words if word in STAGES] or ["all"]
@@ -82,11 +66,8 @@ def changes_of(args: argparse.Namespace) -> list[str]:
     return [*changes, *args.set]
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Run a stage, or ``all``; the first failure ends the run."""
-    args = parse(argv)
-
     # Imported here, so that --help need not wait for PyTorch.
     import torch
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import DEFAULT_METRICS
 from gtransformer.evaluation.references import RAW, REFERENCES
 from gtransformer.evaluation.score import (
@@ -34,9 +34,8 @@ from gtransformer.files import atomic_write, check_output, write_json
 from gtransformer.installation import provenance
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(prog="gtransformer score", description=__doc__.splitlines()[0])
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     add = parser.add_argument
     against = parser.add_mutually_exclusive_group(required=True).add_argument
     against("prepared", type=Path, nargs="?", help="prepared corpus")
@@ -61,13 +60,10 @@ def build_parser() -> argparse.ArgumentParser:
     scores = "file for the scores (default: PREFIX.scores.json; of several systems comparison.json)"
     add("--output", type=Path, metavar="JSON", help=scores)
     add("--html", type=Path, metavar="FILE", help="write a page with two systems side by side")
-    return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Score, print, write."""
-    args = build_parser().parse_args(argv)
     references = REFERENCES if args.reference == "both" else (args.reference,)
     if args.reference_file and args.reference != "raw":
         raise UserError(f"--reference {args.reference} needs a prepared corpus; leave it out")
@@ -93,7 +89,7 @@ def main(argv: list[str] | None = None) -> None:
     results = {system.name: system.to_json() for system in systems}
     result = {"baseline": systems[0].name, "systems": results, "significance": tests}
     write_json(
-        output, (result if several else results[systems[0].name]) | provenance("score", argv)
+        output, (result if several else results[systems[0].name]) | provenance(args.command_line)
     )
     print(score_table(systems, tests))
     print(f"\nscores: {output}")

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, check_output
 from gtransformer.preprocess.plain_text import input_lines
 from gtransformer.preprocess.subtitles import GAP, is_subtitles, translate_file
@@ -28,9 +28,8 @@ from gtransformer.translation.lines import sentence_splitter
 from gtransformer.translation.options import add_search_options
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command's options."""
-    parser = CommandParser(prog="gtransformer translate", description=__doc__.splitlines()[0])
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     add = parser.add_argument
     text = "plain text (also .xz, .gz) or subtitles (.srt, .vtt, .ass); default: standard input"
     add("input", nargs="?", default="-", metavar="FILE", help=text)
@@ -53,13 +52,10 @@ def build_parser() -> argparse.ArgumentParser:
     add("--precision", choices=PRECISIONS, default="auto", help=products)
     parser.add_user_dir()
     add("--quiet", action="store_true", help="show no progress")
-    return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Read a text or subtitles, translate, write."""
-    args = build_parser().parse_args(argv)
     if args.output != "-":
         check_output(args.output, [args.input])
     if args.nbest is not None and args.format != "json":

@@ -79,11 +79,11 @@ def recipe_names() -> list[str]:
 
 
 def listing() -> str:
-    """Return a line for each recipe: its name and description."""
+    """Return a heading, and a line for each recipe: its name and description."""
     lines = [
         f"  {name:27} {read_yaml(find_recipe(name))['description']}" for name in recipe_names()
     ]
-    return "\n".join(lines)
+    return "\n".join(["recipes:", *lines])
 
 
 def find_recipe(name: str) -> Path:

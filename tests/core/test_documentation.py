@@ -7,16 +7,14 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from importlib import import_module
 from itertools import product
 from pathlib import Path
 
 import pytest
 from fairseq import options
 
-from gtransformer.cli import run
-from gtransformer.cli.commands import COMMANDS, module_of
-from gtransformer.cli.main import find
+from gtransformer.cli.commands import COMMANDS
+from gtransformer.cli.main import find, parse
 from gtransformer.optional import import_user_dir
 from gtransformer.run.commands import to_arguments
 from gtransformer.run.recipe import load_recipe, recipe_names
@@ -114,12 +112,8 @@ def parse_command(words: list[str]) -> None:
     if words[0] == "gtransformer" and words[1:] not in (["--help"], ["lab", "--help"]):
         command, rest = find(words[1:])
         assert command, words
-        module = import_module(f"gtransformer.{module_of(command)}")
-        if command == "run":
-            if rest:
-                run.parse(rest)
-        elif rest != ["--help"]:
-            getattr(module, "parse", lambda rest: module.build_parser().parse_args(rest))(rest)
+        if rest not in (["--help"], []):
+            parse(command, rest)
     elif words[0] in FAIRSEQ:
         parser = FAIRSEQ[words[0]]()
         options.parse_args_and_arch(parser, words[1:])

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from gtransformer import installation
-from gtransformer.cli import run
 from gtransformer.errors import UserError
 from gtransformer.installation import checkout, config_directory, data_directory
 from gtransformer.run.recipe import load_recipe, recipe_names
+from tests.support import command
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,10 +45,10 @@ def test_an_installed_package_has_its_own_recipes_and_runs_where_one_stands(inst
 
 def test_help_lists_installed_recipes(installed, capsys):
     with pytest.raises(SystemExit) as ended:
-        run.main(["--what"])
+        command("run")(["--what"])
     assert ended.value.code == 2 and "\ngtransformer run: error: " in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        run.main(["--help"])
+        command("run")(["--help"])
     said = capsys.readouterr().out
     assert (
         said.startswith("usage: gtransformer run ")

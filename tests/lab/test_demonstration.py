@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gtransformer.lab.cli.demo import build_parser
+from gtransformer.cli.main import parse
 from gtransformer.lab.demonstration import make_demonstration, summary, too_low
 
 
 def test_its_options_make_an_experiment(tmp_path):
     line = "--compare --max-update 5 --documents 30 --set train.lr=1e-3 --set train.seed=2".split()
-    args = build_parser().parse_args(["--output", str(tmp_path), *line])
+    _, args = parse("demo", ["--output", str(tmp_path), *line])
     experiment = make_demonstration(args)
     assert [run.seed for run in experiment.runs] == [2, 2]
     assert [run.folder.name for run in experiment.runs] == ["gtransformer", "transformer"]

@@ -17,11 +17,13 @@ from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.lab import experiment as engine
 from gtransformer.lab.budget import budget_changes, updates_of_tokens
-from gtransformer.lab.cli.experiment import main
 from gtransformer.lab.experiment import DONE, Experiment, read_experiment
 from gtransformer.lab.results import rows_of, write_results
 from gtransformer.run.recipe import load_recipe
 from tests.lab.conftest import small_experiment
+from tests.support import command
+
+main = command("lab experiment")
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = [*ROOT.glob("exp_logs/*/experiment.yaml"), *ROOT.glob("configs/experiments/*.yaml")]

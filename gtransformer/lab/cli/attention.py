@@ -10,15 +10,13 @@ import statistics
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
 from gtransformer.evaluation.tables import align
 from gtransformer.files import write_json
 from gtransformer.installation import provenance
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(prog="gtransformer lab attention", description=__doc__.splitlines()[0])
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     parser.add_argument("prepared", type=Path, help="prepared corpus")
     parser.add_argument(
         "--path", type=Path, required=True, metavar="CHECKPOINT", help="trained model"
@@ -38,14 +36,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--output", type=Path, metavar="JSON", help="file for the numbers")
     parser.add_user_dir()
-    return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Measure, print, draw, write."""
-    args = build_parser().parse_args(argv)
-
     from gtransformer.lab.attention import draw, inspect_split
 
     found = list(inspect_split(args.prepared, args.path, args.split, args.instances))
@@ -71,8 +65,4 @@ def main(argv: list[str] | None = None) -> None:
     if args.picture:
         draw(found[0], args.picture)
     if args.output:
-        write_json(args.output, {"attention": rows, **provenance("lab attention", argv)})
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+        write_json(args.output, {"attention": rows, **provenance(args.command_line)})

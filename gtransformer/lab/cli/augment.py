@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.data.dictionaries import NEVER
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import UserError
 from gtransformer.lab.augmentation.held_out import HeldOut
 from gtransformer.lab.augmentation.observed import (
     GAP,
@@ -42,9 +42,8 @@ _RESERVED = {token: f"< {token[1:]}" for token in (DOCUMENT, "<s>", "</s>")}
 Documents = list[list[Pair]]
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(prog="gtransformer lab augment", description=__doc__.splitlines()[0])
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="back|forward|observe|target")
     for kind, text, what in (
         (BACK, "TEXT", "back-translation: target documents, and their translation as the source"),
@@ -123,13 +122,10 @@ def build_parser() -> argparse.ArgumentParser:
             one.add_argument("--strategy", help="how documents are decoded (docs/translate.md)")
             one.add_argument("--max-tokens", type=int, metavar="N", help="source tokens of a batch")
             one.add_argument("--cpu", action="store_true", help="do not use a GPU")
-    return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Select documents, translate them if the kind does, write the corpus."""
-    args = build_parser().parse_args(argv)
     if args.output.resolve() == args.text.resolve():
         raise UserError(
             f"{args.output}: is the corpus that is read; name another directory to write to"
@@ -279,7 +275,3 @@ def without_tokens(line: str) -> str:
     for token, harmless in _RESERVED.items():
         line = line.replace(token, harmless)
     return line
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

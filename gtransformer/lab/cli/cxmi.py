@@ -12,15 +12,13 @@ from functools import partial
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
 from gtransformer.evaluation.tables import align
 from gtransformer.files import write_json
 from gtransformer.installation import provenance
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(prog="gtransformer lab cxmi", description=__doc__.splitlines()[0])
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     parser.add_argument("prepared", type=Path, help="prepared corpus")
     parser.add_argument(
         "--path", type=Path, required=True, metavar="CHECKPOINT", help="trained model"
@@ -35,26 +33,18 @@ def build_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
-    return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Score, print, write."""
-    args = build_parser().parse_args(argv)
-
     from tqdm import tqdm
 
     from gtransformer.lab.cxmi import measure
 
     progress = partial(tqdm, desc="cxmi", unit=" batches")
     found = measure(args.prepared, args.path, args.split, args.context, args.cpu, progress)
-    write_json(args.output, {"contexts": found, **provenance("lab cxmi", argv)})
+    write_json(args.output, {"contexts": found, **provenance(args.command_line)})
     rows = [["context", "CXMI", "standard error", "log q per token"]]
     for name, part in found.items():
         rows.append([name, *("-" if value is None else f"{value:.4f}" for value in part.values())])
     print(align(rows))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,7 +1,5 @@
 """Train a small G-Transformer on a generated corpus, translate its test set and show what context
-decides.
-
-Five to ten minutes on two CPU cores.
+decides. Five to ten minutes on two CPU cores.
 """
 
 from __future__ import annotations
@@ -11,13 +9,11 @@ import sys
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
 from gtransformer.lab.demo.shipped import DOCUMENTS, TEST_DOCUMENTS
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(prog="gtransformer demo", description=" ".join(__doc__.split()))
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     add = parser.add_argument
     add(
         "--output",
@@ -46,14 +42,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add("--max-update", type=int, metavar="N", help="number of updates (default: the recipe's)")
     parser.add_changes("the recipes")
-    return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> int:
+def main(args: argparse.Namespace) -> int:
     """Run the demonstration; return 1 if its full budget gives lower scores than it should."""
-    args = build_parser().parse_args(argv)
-
     from gtransformer.lab.demonstration import make_demonstration, next_steps, summary, too_low
     from gtransformer.lab.results import write_results
 
@@ -69,7 +61,3 @@ def main(argv: list[str] | None = None) -> int:
     for line in failed:
         print(f"FAILED: {line}; please report this", file=sys.stderr)
     return int(bool(failed))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,4 +1,6 @@
-"""Write the demonstration corpus: ``gtransformer lab demo-corpus --output DIR``."""
+"""Write a seeded English-German corpus whose correct German needs the context of the document, in
+the raw corpus format, with a contrastive test set. The same options give the same bytes everywhere.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,6 @@ import argparse
 from collections.abc import Callable
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
 from gtransformer.lab.demo.corpus import write_corpus
 from gtransformer.lab.demo.shipped import DEV_DOCUMENTS, DOCUMENTS, TEST_DOCUMENTS
 
@@ -58,14 +59,8 @@ def split_sizes(options: argparse.Namespace) -> dict[str, int]:
     }
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(
-        prog="gtransformer lab demo-corpus",
-        description="Write a seeded English-German corpus whose correct German needs the context "
-        "of the document, in the raw corpus format, with a contrastive test set. The same options "
-        "give the same bytes everywhere.",
-    )
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     parser.add_argument(
         "--output", required=True, metavar="DIR", help="directory to write to (made if missing)"
     )
@@ -77,7 +72,6 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="most contrastive items, evenly over phenomena and documents (default 300)",
     )
-    return parser
 
 
 def print_splits(splits: dict[str, dict]) -> None:
@@ -99,10 +93,8 @@ def print_seen(shares: dict[str, float]) -> None:
     )
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(options: argparse.Namespace) -> None:
     """Run the command; raises SystemExit with status 2 on a wrong option."""
-    options = build_parser().parse_args(argv)
     summary = write_corpus(
         options.output, split_sizes(options), options.seed, options.contrastive_items
     )
@@ -113,7 +105,3 @@ def main(argv: list[str] | None = None) -> None:
     )
     print(f"contrastive items: {items}")
     print(f"written to {options.output}")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -11,13 +11,11 @@ import shlex
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
 from gtransformer.settings import read_value
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(prog="gtransformer lab experiment", description=__doc__.splitlines()[0])
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     parser.add_argument("file", type=Path, help="YAML file, as exp_logs/arena/experiment.yaml")
     parser.add_argument("output", type=Path, help="directory to write corpora, runs and results to")
     parser.add_argument("--corpus", help="corpus (default: the file's)")
@@ -36,14 +34,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     parser.add_changes("all recipes")
-    return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Run what is missing, then write and print the results."""
-    args = build_parser().parse_args(argv)
-
     from gtransformer.lab.experiment import Experiment, read_experiment
 
     settings = read_experiment(args.file)
@@ -67,7 +61,3 @@ def main(argv: list[str] | None = None) -> None:
 
     print(write_results(experiment))
     print(f"results: {experiment.folder}")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -11,15 +11,13 @@ from functools import partial
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
 from gtransformer.evaluation.tables import align, with_error
 from gtransformer.files import write_json
 from gtransformer.installation import provenance
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(prog="gtransformer lab items", description=__doc__.splitlines()[0])
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     parser.add_argument("prepared", type=Path, help="prepared corpus")
     parser.add_argument(
         "--path", type=Path, required=True, metavar="CHECKPOINT", help="trained model"
@@ -34,21 +32,17 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--output", type=Path, required=True, metavar="JSON", help="file to write")
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
-    return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Score, print, write."""
-    args = build_parser().parse_args(argv)
-
     from tqdm import tqdm
 
     from gtransformer.lab.items import measure
 
     progress = partial(tqdm, desc="contrastive items", unit=" batches")
     result = measure(args.prepared, args.path, args.items, args.cpu, progress)
-    write_json(args.output, result | provenance("lab items", argv))
+    write_json(args.output, result | provenance(args.command_line))
     names = list(result["by_distance"])
     rows = [["", "all", *(f"at {name}" for name in names)]]
     for kind, part in {**result["by_phenomenon"], "all": result["total"]}.items():
@@ -63,7 +57,3 @@ def main(argv: list[str] | None = None) -> None:
             ]
         )
     print(align(rows))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -21,7 +21,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
 from gtransformer.installation import data_directory
 from gtransformer.preprocess.characters import clean_line
@@ -42,9 +42,8 @@ Page = dict[str, str]  # id of a paragraph -> its text, in their order
 Document = dict[str, Pair]
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(prog="gtransformer lab libreoffice", description=__doc__.splitlines()[0])
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     parser.add_argument(
         "--data", type=Path, help="directory of corpora (default: $DATA, else data in the checkout)"
     )
@@ -62,13 +61,10 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="DEB",
         help="Debian packages of both languages (default: fetch them by apt-get download)",
     )
-    return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Read the packages, divide the documents into splits, write these and print counts."""
-    args = build_parser().parse_args(argv)
     langs = (SOURCE, args.target_lang)
     folder = (args.data or data_directory()) / f"libreoffice-{'-'.join(langs)}"
     with tempfile.TemporaryDirectory() as temporary:
@@ -250,7 +246,3 @@ def _long_texts(document: Document) -> set[tuple[int, str]]:
     """Return the texts of more than ``SHORT`` words with their side, in lower case."""
     texts = ((side, text.lower()) for pair in document.values() for side, text in enumerate(pair))
     return {(side, text) for side, text in texts if len(text.split()) > SHORT}
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -9,13 +9,11 @@ import argparse
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
 from gtransformer.files import atomic_write
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(prog="gtransformer lab picture", description=__doc__.splitlines()[0])
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     parser.add_argument("picture", type=Path, help="file to write (.svg; of results also .png)")
     kind = parser.add_mutually_exclusive_group(required=True)
     kind.add_argument(
@@ -38,14 +36,10 @@ def build_parser() -> argparse.ArgumentParser:
         default=(1, 20),
         help="with --texts: lines to show, from 1 (default: 1 20)",
     )
-    return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Draw one picture."""
-    args = build_parser().parse_args(argv)
-
     from gtransformer.lab.pictures import draw_lengths, side_by_side
 
     if args.results:
@@ -59,7 +53,3 @@ def main(argv: list[str] | None = None) -> None:
         texts[name] = lines[first - 1 : last]
     with atomic_write(args.picture) as stream:
         stream.write(side_by_side(texts))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

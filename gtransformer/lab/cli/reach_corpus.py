@@ -1,5 +1,8 @@
-"""Write the contrastive set by distance of context: ``gtransformer lab reach-corpus --output
-DIR``."""
+"""Write a contrastive set in which every answer is disclosed a known number of sentences back and
+nowhere nearer (DIR/set), and a corpus to train on (DIR): letters of the demonstration corpus
+and, for each, three documents like the set's. The same options give identical files on every
+machine.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ import argparse
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
 from gtransformer.lab.cli.demo_corpus import (
     add_sizes,
     at_least,
@@ -18,15 +20,8 @@ from gtransformer.lab.cli.demo_corpus import (
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET, write_reach_corpus
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(
-        prog="gtransformer lab reach-corpus",
-        description="Write a contrastive set in which every answer is disclosed a known number of "
-        f"sentences back and nowhere nearer (DIR/{SET}), and a corpus to train on (DIR): letters "
-        "of the demonstration corpus and, for each, three documents like the set's. The same "
-        "options give identical files on every machine.",
-    )
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     parser.add_argument(
         "--output", required=True, metavar="DIR", help="directory to write to (made if missing)"
     )
@@ -38,13 +33,10 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="least items for each phenomenon and row of distances (default 400)",
     )
-    return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(options: argparse.Namespace) -> None:
     """Run the command; raises SystemExit with status 2 on a wrong option."""
-    options = build_parser().parse_args(argv)
     summary = write_reach_corpus(options.output, split_sizes(options), options.seed, options.items)
     print_splits(summary["splits"])
     print_seen(summary["seen_in_training"])
@@ -55,7 +47,3 @@ def main(argv: list[str] | None = None) -> None:
                 + ", ".join(f"{count} at {row}" for row, count in rows.items())
             )
     print(f"written to {options.output}; the items are {Path(options.output) / SET / ITEMS}")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

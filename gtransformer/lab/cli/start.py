@@ -9,13 +9,11 @@ import argparse
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
 from gtransformer.evaluation.tables import align
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    parser = CommandParser(prog="gtransformer lab start", description=__doc__.splitlines()[0])
+def add_options(parser: CommandParser) -> None:
+    """Add the command's options."""
     parser.add_argument(
         "prepared", type=Path, help="corpus prepared with the sentence model's dictionaries"
     )
@@ -29,14 +27,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--split", default="valid", help="train, valid or test (default: %(default)s)"
     )
-    return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """Measure and print."""
-    args = build_parser().parse_args(argv)
-
     from gtransformer.lab.start import STARTS, measure
 
     found = measure(args.prepared, args.sentence_model, args.split, list(STARTS))
@@ -47,7 +41,3 @@ def main(argv: list[str] | None = None) -> None:
         for name, one in found["starts"].items()
     ]
     print(f"{align(rows)}\n{found['tokens']} tokens")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 from fairseq.data import Dictionary, data_utils
 
-from gtransformer.cli.prepare import main
 from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.files import sha256
 from gtransformer.preprocess import pipeline
 from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.instances import split_instance
 from tests.raw_corpus import LIMITS, OPTIONS, documents, lines, make_raw, run
+from tests.support import command
+
+main = command("prepare")
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -18,9 +18,6 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
-from gtransformer.cli.export import main as export
-from gtransformer.cli.run import main
-from gtransformer.cli.translate import main as translate
 from gtransformer.files import read_json
 from gtransformer.lab.demo.corpus import SIDES, write_splits
 from gtransformer.plugin.checkpoints import keep_better
@@ -31,6 +28,11 @@ from tests.bert import save_bert, skip_without_transformers
 from tests.commands import run_stages_here
 from tests.core.models import fairseq_models
 from tests.raw_corpus import write_documents
+from tests.support import command
+
+export = command("export")
+main = command("run")
+translate = command("translate")
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,6 @@ from sacremoses import MosesTokenizer, MosesTruecaser
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from gtransformer.cli.prepare import main
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.score import score_translations
 from gtransformer.files import read_json, read_lines
@@ -24,7 +23,9 @@ from gtransformer.preprocess.instances import split_instance, write_dictionary
 from gtransformer.preprocess.tokenisers import SentencePieces, learn_sentencepiece
 from tests.commands import run
 from tests.raw_corpus import write_documents
-from tests.support import SHARED
+from tests.support import SHARED, command
+
+main = command("prepare")
 
 ENGLISH = [
     "It costs 5 € and 20% more than my father’s house.",

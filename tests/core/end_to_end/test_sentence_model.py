@@ -14,11 +14,13 @@ import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.data import Dictionary, indexed_dataset
 
-from gtransformer.cli.prepare import main as prepare
 from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.tokenisers import Moses
 from tests.commands import GENERATION, only_error, run
 from tests.raw_corpus import write_documents
+from tests.support import command
+
+prepare = command("prepare")
 
 pytestmark = pytest.mark.slow
 

@@ -10,14 +10,15 @@ from argparse import Namespace
 import pytest
 import torch
 
-from gtransformer.cli.score import main as score
 from gtransformer.data.translations import split_sentences
 from gtransformer.plugin.checkpoints import load_trained
 from gtransformer.search.strategies import SEQUENTIAL, Strategy
 from tests.commands import run
 from tests.core.search.test_sequential import window_by_window
 from tests.saved_model import make_checkpoint
-from tests.support import ROOT
+from tests.support import ROOT, command
+
+score = command("score")
 
 PREPARED = ROOT / "tests" / "prepared" / "len48"
 TASK = ["--task=translation_doc", "--source-lang=en", "--target-lang=de", "--langs=en,de"]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import sys
 
-from gtransformer.cli.score import main
+from tests.support import command
+
+main = command("score")
+
 
 # The share of the words of each translation that are in its reference; the source must be there.
 PROGRAM = """#!{python}

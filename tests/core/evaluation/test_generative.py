@@ -7,7 +7,6 @@ import string
 import pytest
 from sentence_splitter import SentenceSplitter
 
-from gtransformer.cli.generative import main
 from gtransformer.evaluation.accuracy import (
     contains,
     judge,
@@ -16,7 +15,9 @@ from gtransformer.evaluation.accuracy import (
 )
 from gtransformer.files import read_json, write_json
 from gtransformer.preprocess.suites import expects_word, read_suite
-from tests.support import SHARED
+from tests.support import SHARED, command
+
+main = command("generative")
 
 CTXPRO = [
     {"expected": "sie", "rule": "gender", "ante distance": 1, "document id": "a", "segment id": 3},

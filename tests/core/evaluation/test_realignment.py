@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gtransformer.cli.score import main
 from gtransformer.evaluation.score import score_text
 from gtransformer.evaluation.segments import MWER, cut_points, realign
 from tests.core.evaluation.support import HYPOTHESES, jsonl_lines, write_jsonl
+from tests.support import command
+
+main = command("score")
 
 
 def distance(one: list[str], other: list[str]) -> int:

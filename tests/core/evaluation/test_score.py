@@ -8,11 +8,13 @@ from itertools import chain
 import pytest
 import sacrebleu
 
-from gtransformer.cli.score import main
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import score_translations
 from tests.core.evaluation.support import PIECES, TEXT, jsonl_lines, write_jsonl, write_pieces
+from tests.support import command
+
+main = command("score")
 
 PLAIN = [
     ["Das Haus ist neu.", "Er ist auch groß.", "Du kennst es gut."],

@@ -7,10 +7,12 @@ import json
 import pytest
 import sacrebleu
 
-from gtransformer.cli.score import main
 from gtransformer.evaluation.metrics import DEFAULT_TITLES
 from gtransformer.evaluation.references import raw_tokenizer
 from tests.core.evaluation.support import HYPOTHESES, TEXT, write_documents
+from tests.support import command
+
+main = command("score")
 
 REFERENCE = (
     "<d>\nDas Haus ist alt.\nEs ist auch groß.\nDu kennst es gut.\n<d>\nIch sehe ihn.\nEr "

@@ -7,9 +7,11 @@ import json
 import pytest
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 
-from gtransformer.cli.contrastive import main
 from gtransformer.preprocess.chain import open_text
 from tests.core.evaluation.support import score_by_hand
+from tests.support import command
+
+main = command("contrastive")
 
 pytestmark = pytest.mark.slow
 

@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from gtransformer.cli.convert import main as convert
 from gtransformer.errors import UserError
 from gtransformer.preprocess.suites import read_suite
-from tests.support import SHARED
+from tests.support import SHARED, command
+
+convert = command("convert")
 
 CONTRAPRO, DISCOURSE = SHARED / "data" / "contrapro", SHARED / "data" / "discourse_en-ru"
 

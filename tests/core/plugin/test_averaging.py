@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from gtransformer.cli.average import main
 from gtransformer.errors import UserError
 from gtransformer.plugin.checkpoints import AVERAGE, average, last_checkpoints, model_in
+from tests.support import command
+
+main = command("average")
 
 
 def save(path: Path, updates: int, **parameters) -> Path:

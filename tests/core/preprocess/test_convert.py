@@ -6,8 +6,10 @@ import json
 
 import pytest
 
-from gtransformer.cli.convert import main
 from gtransformer.preprocess.corpus import find_splits, read_documents
+from tests.support import command
+
+main = command("convert")
 
 
 @pytest.fixture

@@ -17,12 +17,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from gtransformer.cli.run import main
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
 from gtransformer.run import run, stage
 from gtransformer.run.commands import device_options, for_this_machine, to_arguments
 from tests.core.plugin.loaded import LEN48
+from tests.support import command
+
+main = command("run")
 
 pytestmark = pytest.mark.slow
 

@@ -13,15 +13,16 @@ import sys
 import pytest
 import torch
 
-from gtransformer.cli.export import main
-from gtransformer.cli.translate import main as translate
 from gtransformer.models.saved import read_parameters
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions
 from tests import saved_model as saved_models
 from tests.saved_model import make_checkpoint, training_arguments
-from tests.support import ROOT
+from tests.support import ROOT, command
+
+main = command("export")
+translate = command("translate")
 
 pytestmark = pytest.mark.slow
 

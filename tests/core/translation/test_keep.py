@@ -8,11 +8,13 @@ import re
 
 import pytest
 
-from gtransformer.cli.translate import main
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.engine import Engine, Hypothesis
 from gtransformer.translation.keep import PLACEHOLDERS, USUAL, Keep
 from gtransformer.translation.lines import LIST_MARK
+from tests.support import command
+
+main = command("translate")
 
 KEPT = {
     "See https://example.org/a_b?c=d, or www.example.org/x.": [

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gtransformer.cli.translate import main
 from gtransformer.preprocess.formats import Options, read
 from gtransformer.preprocess.subtitles import divide, translate_file
+from tests.support import command
+
+main = command("translate")
 
 pysubs2 = pytest.importorskip("pysubs2")
 

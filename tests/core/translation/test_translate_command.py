@@ -11,12 +11,13 @@ import sys
 
 import pytest
 
-from gtransformer.cli.translate import main
 from gtransformer.preprocess.corpus import is_document_mark
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import read_text
 from tests.hard_text import hard_lines
-from tests.support import without_limit_remarks
+from tests.support import command, without_limit_remarks
+
+main = command("translate")
 
 pytestmark = pytest.mark.slow
 

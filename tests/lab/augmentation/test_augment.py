@@ -15,11 +15,13 @@ from gtransformer.lab.augmentation.observed import (
     random_numbers,
     with_observed,
 )
-from gtransformer.lab.cli.augment import main
 from gtransformer.preprocess.corpus import raw_file, read_documents
 from gtransformer.translation.api import GTransformer
 from tests import saved_model as saved
 from tests.raw_corpus import write_documents
+from tests.support import command
+
+main = command("lab augment")
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from gtransformer.files import read_lines
-from gtransformer.lab.cli.libreoffice import ids_file, main, pair_pages, read_page, split_documents
+from gtransformer.lab.cli.libreoffice import ids_file, pair_pages, read_page, split_documents
 from gtransformer.preprocess.corpus import SPLITS, find_splits, raw_file, read_documents
+from tests.support import command
+
+main = command("lab libreoffice")
 
 EN, PT = ("en", "en-US"), ("pt", "pt-BR")
 NEWS = "The same long paragraph that stands in many pages"

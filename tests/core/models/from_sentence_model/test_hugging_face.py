@@ -14,8 +14,6 @@ from fairseq.data import Dictionary
 from sentencepiece import SentencePieceProcessor
 from torch import Tensor
 
-from gtransformer.cli.export import main as export
-from gtransformer.cli.prepare import main as prepare
 from gtransformer.data.dictionaries import NEVER
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.model_directory import ModelDirectory
@@ -27,6 +25,10 @@ from tests.core.models.from_sentence_model.hf_folders import (
     many_languages,
     marian,
 )
+from tests.support import command
+
+export = command("export")
+prepare = command("prepare")
 
 pytestmark = pytest.mark.slow
 

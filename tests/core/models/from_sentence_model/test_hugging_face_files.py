@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from sentencepiece import SentencePieceTrainer
 
-from gtransformer.cli.model_convert import main as model_convert
 from gtransformer.errors import UserError
 from gtransformer.translation.convert import convert
 from tests.core.models.from_sentence_model.hf_folders import (
@@ -22,6 +21,9 @@ from tests.core.models.from_sentence_model.hf_folders import (
     marian,
     write_json,
 )
+from tests.support import command
+
+model_convert = command("model convert")
 
 pytestmark = pytest.mark.slow
 

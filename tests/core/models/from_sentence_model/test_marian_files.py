@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from gtransformer.cli.model_convert import main as model_convert
 from gtransformer.models.from_sentence_model.marian import read_vocabularies
 from gtransformer.preprocess.chain import prepared_settings, text_of
 from gtransformer.preprocess.manifest import Settings, with_vocabulary
@@ -27,6 +26,9 @@ from tests.core.models.from_sentence_model.marian_models import (
     words_of,
 )
 from tests.core.models.from_sentence_model.test_marian import largest_error
+from tests.support import command
+
+model_convert = command("model convert")
 
 pytestmark = pytest.mark.slow
 

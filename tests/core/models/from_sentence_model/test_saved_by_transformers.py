@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from gtransformer.cli.model_convert import main as model_convert
-from gtransformer.cli.prepare import main as prepare
 from gtransformer.errors import UserError
 from gtransformer.models.from_sentence_model.sentence_model import ModelVocabulary
 from gtransformer.preprocess.tokenisers import SentencePieces
@@ -22,7 +20,10 @@ from gtransformer.translation.api import GTransformer
 from gtransformer.translation.convert import convert, unknown_signs
 from tests.bert import skip_without_transformers
 from tests.saved_by_transformers.make import NAMES, NEW, make, train_pieces
-from tests.support import ROOT
+from tests.support import ROOT, command
+
+model_convert = command("model convert")
+prepare = command("prepare")
 
 pytestmark = pytest.mark.slow
 

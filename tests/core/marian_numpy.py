@@ -4,8 +4,8 @@ and of one sentence.
 It shares no code with the package. Names of Marian's files and functions
 (github.com/marian-nmt/marian-dev) say where a formula is from; they are named from memory, and the
 formulas were then confirmed with Marian's own binary, 1.12.42 (on PyPI as pymarian), over random
-models of all kinds here: scores of words agree to 1e-5, all that it prints, and so do
-beams of 1 and 4. One exception: with pre-norm self-attention, Marian's decoder normalises keys and
+models of all kinds here: scores of words agree to 1e-5, all that it prints, and so does greedy
+search. One exception: with pre-norm self-attention, Marian's decoder normalises keys and
 values at the first word only. Its loss in training, CTranslate2 and this file do so at every word.
 The binary int8 format is as an int8 student of Bergamot has it (Marian v1.9.56); where int8 files
 keep an output matrix that is not tied was not seen.
@@ -29,6 +29,7 @@ FLOAT32, INT8, INTGEMM8 = 0x404, 0x101, 0x4101  # common/types.h: class plus byt
 ALIGNMENT = (
     256  # bytes; where the data begin, and of each parameter's memory, which is written whole
 )
+EPSILON = 1e-6  # of layer norms, whose variance is biased
 
 
 # --- Files ---
@@ -195,12 +196,9 @@ def random_model(
     activation: str = "relu",
     output_bias: bool = True,
     seed: int = 0,
-    vocabularies: tuple[int, int] = (37, 37),
-    size: int = 16,
-    heads: int = 4,
-    ffn: int = 24,
     layers: tuple[int, int] = (2, 2),
-    ffn_depth: int = 2,
+    *,
+    vocabularies: tuple[int, int],
 ) -> tuple[dict[str, np.ndarray], dict]:
     """Return (parameters as float32, configuration) of a small random Transformer under Marian's
     names.
@@ -215,12 +213,10 @@ def random_model(
             is not transposed, ``decoder_ff_logit_out_W``).
         activation: ``relu`` or ``swish``, in the feed-forward blocks.
         output_bias: Whether there is ``decoder_ff_logit_out_b``.
-        vocabularies: Sizes of the source's and the target's; the same where they share a matrix.
         layers: How many the encoder has, and the decoder.
-        ffn_depth: How many matrices a feed-forward block has, at least two.
+        vocabularies: Sizes of the source's and the target's; the same where they share a matrix.
     """
-    assert embeddings not in ("all", "inputs") or vocabularies[0] == vocabularies[1]
-    random = np.random.default_rng(seed)
+    random, size, ffn = np.random.default_rng(seed), 16, 24
     parameters: dict[str, np.ndarray] = {}
 
     def add(name: str, rows: int, columns: int, scale: float, mean: float = 0.0) -> None:
@@ -254,9 +250,7 @@ def random_model(
                     add(f"{prefix}_{block}_W{letter}", size, size, 1.5 * size**-0.5)
                     add(f"{prefix}_{block}_b{letter}", 1, size, 0.2)
                 block_norm(f"{prefix}_{block}_Wo")
-            sizes = [size] + [ffn] * (ffn_depth - 1) + [size]
-            for index in range(1, ffn_depth + 1):
-                rows, columns = sizes[index - 1 : index + 1]
+            for index, (rows, columns) in enumerate(((size, ffn), (ffn, size)), 1):
                 add(f"{prefix}_ffn_W{index}", rows, columns, 1.5 * rows**-0.5)
                 add(f"{prefix}_ffn_b{index}", 1, columns, 0.2)
             block_norm(f"{prefix}_ffn_ffn")
@@ -290,8 +284,8 @@ def random_model(
         "transformer-decoder-autoreg": "rnn" if decoder == "ssru" else "self-attention",
         "transformer-dim-ffn": ffn,
         "transformer-ffn-activation": activation,
-        "transformer-ffn-depth": ffn_depth,
-        "transformer-heads": heads,
+        "transformer-ffn-depth": 2,
+        "transformer-heads": 4,
         "transformer-postprocess": "da" if norm == "pre" else "dan",
         "transformer-postprocess-top": "n" if norm == "pre" else "",
         "transformer-preprocess": "n" if norm == "pre" else "",
@@ -325,20 +319,14 @@ class MarianReference:
     Args:
         parameters: Under Marian's names; biases and layer norms are 1 x size.
         config: Of ``special:model.yml``.
-        epsilon: Of layer norm, whose variance is biased: 1e-6 in Marian; 1e-5 in transformers,
-            CTranslate2.
-        position_offset: The slowest of d/2 position rates is 10000 ** -((d/2 - 1) / (d/2 -
-            offset)). 1 is Marian's sinusoidalPositionEmbeddings (graph/node_initializers.cpp); 0 is
-            that of transformers and CTranslate2.
     """
 
-    def __init__(self, parameters, config, epsilon: float = 1e-6, position_offset: int = 1):
+    def __init__(self, parameters, config):
         self.parameters = {
             name: np.asarray(values, np.float64) for name, values in parameters.items()
         }
-        self.config, self.epsilon, self.position_offset = config, epsilon, position_offset
+        self.config = config
         assert config["type"] == "transformer" and not config["layer-normalization"]
-        assert config["transformer-decoder-autoreg"] in ("self-attention", "rnn")
         assert config["transformer-decoder-autoreg"] != "rnn" or config["dec-cell"] == "ssru"
         assert not any(
             config.get(f"transformer-{name}") for name in ("tied-layers", "no-projection", "pool")
@@ -347,7 +335,7 @@ class MarianReference:
 
     def _norm(self, x: np.ndarray, name: str, suffix: str = "") -> np.ndarray:
         x = x - x.mean(-1, keepdims=True)
-        x = x / np.sqrt((x**2).mean(-1, keepdims=True) + self.epsilon)
+        x = x / np.sqrt((x**2).mean(-1, keepdims=True) + EPSILON)
         return (
             x * self.parameters[f"{name}_ln_scale{suffix}"][0]
             + self.parameters[f"{name}_ln_bias{suffix}"][0]
@@ -368,9 +356,10 @@ class MarianReference:
         """
         assert set(operations) <= set("dan")
         for letter in operations:
-            x = {"d": lambda x: x, "a": lambda x: x + residual, "n": lambda x: self._norm(x, name)}[
-                letter
-            ](x)
+            if letter == "a":
+                x = x + residual
+            elif letter == "n":
+                x = self._norm(x, name)
         return x
 
     def _block(self, x: np.ndarray, name: str, function) -> np.ndarray:
@@ -415,18 +404,14 @@ class MarianReference:
         return np.array(states)
 
     def _feed_forward(self, x: np.ndarray, prefix: str) -> np.ndarray:
-        depth = self.config["transformer-ffn-depth"]
-        if prefix.startswith("decoder"):
-            depth = self.config.get("transformer-decoder-ffn-depth") or depth
-        for index in range(1, depth):
-            x = ACTIVATIONS[self.config["transformer-ffn-activation"]](
-                self._linear(x, prefix, str(index))
-            )
-        return self._linear(x, prefix, str(depth))
+        assert self.config["transformer-ffn-depth"] == 2
+        x = ACTIVATIONS[self.config["transformer-ffn-activation"]](self._linear(x, prefix, "1"))
+        return self._linear(x, prefix, "2")
 
     def _embedded(self, ids: list[int], side: str) -> np.ndarray:
-        """Return sqrt(d) times embeddings (n x d) plus positions 0, 1, ...; a word of -1 is the
-        zero vector.
+        """Return sqrt(d) times embeddings (n x d) plus positions 0, 1, ...
+        (sinusoidalPositionEmbeddings of graph/node_initializers.cpp); a word of -1 is the zero
+        vector.
         """
         table = self.parameters["Wemb" if "Wemb" in self.parameters else f"{side}_Wemb"]
         size = table.shape[1]
@@ -434,12 +419,10 @@ class MarianReference:
             size
         )
         half = size // 2
-        rates = np.exp(-math.log(10000) * np.arange(half) / (half - self.position_offset))
+        rates = np.exp(-math.log(10000) * np.arange(half) / (half - 1))
         angles = np.arange(len(ids))[:, None] * rates
-        words = words + np.concatenate([np.sin(angles), np.cos(angles)], 1)
-        return self._before(
-            words, f"{side}_emb", self.config.get("transformer-postprocess-emb", "")
-        )
+        assert self.config["transformer-postprocess-emb"] == "d"  # dropout
+        return words + np.concatenate([np.sin(angles), np.cos(angles)], 1)
 
     def encode(self, ids: list[int]) -> np.ndarray:
         """Return the encoder's output (n x d) for a sentence's words with EOS, which Marian gives
@@ -502,56 +485,13 @@ class MarianReference:
         """
         return self._project(self._decode(self.encode(source_ids), [-1, *target_ids[:-1]]))
 
-    def beam_search(
-        self,
-        source_ids,
-        beam: int,
-        max_length: int,
-        length_normalisation: float = 1.0,
-        shrink=False,
-        unk: int | None = UNK,
-    ) -> tuple[list[int], float]:
-        """Return the best (words with EOS, score): log probability / (words, EOS included) **
-        normalisation.
-
-        Args:
-            max_length: The most words before EOS.
-            shrink: As Marian's translator/beam_search.cpp: a finished sentence leaves the beam,
-                which has a place less then, and at the end those unfinished count too, without EOS.
-                If not, as fairseq does: the beam stays full, with EOS taken from the ``beam`` best
-                continuations alone, until ``beam`` sentences have finished; behind ``max_length``
-                words EOS is the only continuation.
-            unk: The word never written, in Marian unless ``--allow-unk``; its probability is not
-                given to others.
+    def greedy(self, source_ids: list[int], most: int) -> list[int]:
+        """Return the words of greedy search, with EOS, which is forced behind ``most`` words. UNK
+        is never written, as in Marian without ``--allow-unk``.
         """
-        memory = self.encode(source_ids)
-        live: list[tuple[float, list[int]]] = [(0.0, [])]
-        finished: list[tuple[float, list[int]]] = []
-        for length in range(1, max_length + 2):
-            candidates = []
-            for score, words in live:
-                values = log_softmax(self._project(self._decode(memory, [-1, *words])[-1:])[0])
-                if unk is not None:
-                    values[unk] = -np.inf
-                if length > max_length:
-                    values[np.arange(len(values)) != EOS] = -np.inf
-                best = np.argsort(-values, kind="stable")[: 2 * beam]
-                candidates += [
-                    (score + values[word], [*words, int(word)])
-                    for word in best
-                    if values[word] > -np.inf
-                ]
-            candidates.sort(key=lambda one: -one[0])
-            places = beam - len(finished) if shrink else beam
-            ended = [one for one in candidates[:places] if one[1][-1] == EOS]
-            if shrink:
-                live = [one for one in candidates[:places] if one[1][-1] != EOS]
-                if length == max_length:
-                    ended += live
-            else:
-                live = [one for one in candidates if one[1][-1] != EOS][:beam]
-            finished += [(score / length**length_normalisation, words) for score, words in ended]
-            if len(finished) >= beam or not live or (shrink and length == max_length):
-                break
-        score, words = max(finished[:beam], key=lambda one: one[0])
-        return words, float(score)
+        memory, words = self.encode(source_ids), []
+        while len(words) < most and EOS not in words:
+            logits = self._project(self._decode(memory, [-1, *words])[-1])
+            logits[UNK] = -np.inf
+            words.append(int(logits.argmax()))
+        return words if EOS in words else [*words, EOS]

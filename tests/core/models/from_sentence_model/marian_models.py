@@ -219,6 +219,6 @@ class Converted:
         return [(self.sentences(one["tokens"].tolist()), float(one["score"])) for one in found]
 
 
-def random_rows(draw: random.Random, words: int, most: int = 6) -> list[int]:
+def random_rows(draw: random.Random, words: int) -> list[int]:
     """A sentence of words of the table, ``</s>`` left out."""
-    return [draw.randrange(1, words) for _ in range(draw.randint(1, most))]
+    return [draw.randrange(1, words) for _ in range(draw.randint(1, 6))]

@@ -30,14 +30,14 @@ def sentence(lang: str, draw: random.Random) -> str:
     return f"{words[0][0].upper()}{' '.join(words)[1:]}{end}"
 
 
-def write_moses_files(folder: Path, source: str = "en", target: str = "de") -> None:
+def write_moses_files(folder: Path) -> None:
     """Write what splits text by Moses' rules: a manifest, truecasers and BPE codes that hardly
     change anything.
     """
-    settings = {"source_lang": source, "target_lang": target}
+    settings = {"source_lang": "en", "target_lang": "de"}
     (folder / "manifest.json").write_text(json.dumps({"settings": settings}), encoding="utf-8")
     (folder / "bpe.codes").write_text("#version: 0.2\nq q</w>\n", encoding="utf-8")
-    for lang in (source, target):
+    for lang in ("en", "de"):
         (folder / f"truecase.{lang}").write_text("zzz (1/1)\n", encoding="utf-8")
 
 
@@ -48,11 +48,11 @@ def write_documents(path: Path, documents: Iterable[Iterable[str]]) -> Path:
     return path
 
 
-def make_raw(folder: Path, documents: dict[str, int], seed: int = 1) -> Path:
+def make_raw(folder: Path, documents: dict[str, int]) -> Path:
     """Write a raw corpus with empty sides, carriage returns and over-long sentences here and
     there.
     """
-    draw = random.Random(seed)
+    draw = random.Random(1)
     folder.mkdir(parents=True)
     for split, number in documents.items():
         lines: dict[str, list[str]] = {"en": [], "de": []}

@@ -1,22 +1,21 @@
 """Random document pairs for models."""
 
 import random
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pytest
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from tests.support import pad_batch, random_document, random_lengths
+from tests.core.models.oracle_checks import batch
+from tests.support import random_document, random_lengths
 
 
-@dataclass
-class Pairs:
+class Pairs(NamedTuple):
     """A padded batch of document pairs."""
 
     source: Tensor
     previous: Tensor
-    documents: list[tuple[list[int], list[int]]]
 
 
 @pytest.fixture
@@ -28,18 +27,10 @@ def make_pairs(dictionary: Dictionary):
 
     def make(seed: int, sentences: list[int], most: int = 6) -> Pairs:
         draw = random.Random(seed)
-        documents = []
-        for count in sentences:
-            source, target = (
-                random_document(draw, dictionary, random_lengths(draw, count, most, 0))
-                for _ in "st"
-            )
-            documents.append((source, target))
-        pad = dictionary.pad()
-        return Pairs(
-            pad_batch([s for s, _ in documents], pad, left=True),
-            pad_batch([t for _, t in documents], pad, left=False),
-            documents,
-        )
+        documents = [
+            [random_document(draw, dictionary, random_lengths(draw, count, most, 0)) for _ in "st"]
+            for count in sentences
+        ]
+        return Pairs(*batch(dictionary, documents))
 
     return make

@@ -29,11 +29,10 @@ def batch_of(split: str, number: int):
     return task, list(batches.next_epoch_itr(shuffle=False))[number]
 
 
-def logits_of(model, batch, numbers=True):
-    inputs = dict(batch["net_input"])
-    if not numbers:
-        del inputs["first_sentence"]
-    return model(**inputs)[0]
+def log_probabilities(model, batch, tokens: torch.Tensor) -> torch.Tensor:
+    """Those of tokens (batch, length) for a batch's inputs, of the same shape."""
+    logits = model(**batch["net_input"])[0]
+    return logits.log_softmax(dim=2).gather(2, tokens.unsqueeze(2)).squeeze(2)
 
 
 def test_a_step_and_a_validation_know_the_numbers():
@@ -65,12 +64,7 @@ def test_scores_of_references_are_those_of_the_batch():
     model = system(task.tgt_dict, "C")
     scorer = task.build_generator([model], Namespace(score_reference=True))
     hypotheses = task.inference_step(scorer, [model], batch)
-    found = (
-        logits_of(model, batch)
-        .log_softmax(dim=2)
-        .gather(2, batch["target"].unsqueeze(2))
-        .squeeze(2)
-    )
+    found = log_probabilities(model, batch, batch["target"])
     for (one,), row, target in zip(hypotheses, found, batch["target"], strict=True):
         assert torch.allclose(
             one["positional_scores"].double(), row[target.ne(task.tgt_dict.pad())], atol=1e-5
@@ -109,7 +103,7 @@ def test_what_is_found_has_the_probability_that_teacher_forcing_gives_it(name):
         outputs.eq(pad), pad
     )
     batch["net_input"]["prev_output_tokens"] = inputs
-    found = logits_of(model, batch).log_softmax(dim=2).gather(2, outputs.unsqueeze(2)).squeeze(2)
+    found = log_probabilities(model, batch, outputs)
     for one, row, read, written in zip(hypotheses, found, inputs, outputs, strict=True):
         real = written.ne(pad)
         chosen = read[real].ne(eos)  # behind </s> there is no choice

@@ -25,24 +25,18 @@ pytestmark = pytest.mark.slow
 SEARCH = {"beam": 3, "max_len_a": 0, "max_len_b": 4, "lenpen": 0.7}
 
 
-def translated(
-    dictionary, models, batch: Batch, part=slice(None), left=True, extra=0, **options
-) -> list[list[dict]]:
-    """All hypotheses of every sentence of a batch, or of a part of it that is a batch of its
-    own.
-    """
+def translated(dictionary, models, batch: Batch, **options) -> list[list[dict]]:
+    """All hypotheses of every sentence of a batch."""
     task = tiny_task(dictionary, langs="en,de")
-    contexts = [torch.tensor(one, dtype=torch.int64) for one in contexts_of(batch)[part]]
+    contexts = [torch.tensor(one, dtype=torch.int64) for one in contexts_of(batch)]
     generator = task_generator(task, models, Namespace(**{**SEARCH, **options}))
     generator = SecondPass(generator, lambda sample: contexts)
-    source = pad_batch(batch.rows(batch.source)[part], dictionary.pad(), left=left, extra=extra)
+    source = pad_batch(batch.rows(batch.source), dictionary.pad(), left=True)
     inputs = {"src_tokens": source, "src_lengths": source.ne(dictionary.pad()).sum(dim=1)}
     if any(needs_of(model).numbers for model in models):
-        inputs["first_sentence"] = torch.tensor(batch.first[part])
-    device, sample = (
-        next(models[0].parameters()).device,
-        {"id": torch.arange(len(source)), "net_input": inputs},
-    )
+        inputs["first_sentence"] = torch.tensor(batch.first)
+    device = next(models[0].parameters()).device
+    sample = {"id": torch.arange(len(source)), "net_input": inputs}
     sample = apply_to_sample(lambda one: one.to(device), sample)
     return task.inference_step(generator, models, sample)
 

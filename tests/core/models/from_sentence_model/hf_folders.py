@@ -101,11 +101,11 @@ def numbered(words: list[str]) -> dict[str, int]:
     return {word: row for row, word in enumerate(words)}
 
 
-def randomise(model: Any, seed: int, end: int, ends: float) -> Any:
+def randomise(model: Any, end: int, ends: float) -> Any:
     """Its own initialisation is narrow; and ``</s>`` gets likelier by its bias, or by that of the
     layer norm below.
     """
-    draw = torch.Generator().manual_seed(seed)
+    draw = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "embed_positions" not in name or "MBart" in type(model).__name__:
@@ -121,7 +121,7 @@ def randomise(model: Any, seed: int, end: int, ends: float) -> Any:
 
 def marian(
     pieces: Path, path: Path, bias: float = 2.0, languages: list[str] | None = None,
-    two: bool = False, tied: bool = True, seed: int = 1, **options,
+    two: bool = False, tied: bool = True, **options,
 ) -> Folder:  # fmt: skip
     """An OPUS-MT model; with ``two`` vocabularies and embeddings; with ``languages`` (``>>deu<<``)
     to choose from.
@@ -155,16 +155,14 @@ def marian(
         share_encoder_decoder_embeddings=not two, tie_word_embeddings=tied,
         **{**SHAPE, "scale_embedding": True, "activation_function": "swish", **options},
     )  # fmt: skip
-    torch.manual_seed(seed)
-    model = randomise(transformers.MarianMTModel(config), seed, 0, bias)
+    torch.manual_seed(1)
+    model = randomise(transformers.MarianMTModel(config), 0, bias)
     model.save_pretrained(path)
     given = ([f">>{languages[0]}<<"] if languages else [], [])
     return Folder(path, ("en", languages[0] if languages else "de"), words, given, start, model)
 
 
-def many_languages(
-    pieces: Path, path: Path, kind: str, seed: int = 1, ends: float = 0.0, **options
-) -> Folder:
+def many_languages(pieces: Path, path: Path, kind: str, ends: float = 0.0, **options) -> Folder:
     """M2M-100 (``m2m``), NLLB-200 (``nllb``) or mBART-50 (``mbart``), with the files of their
     tokenisers.
     """
@@ -198,13 +196,13 @@ def many_languages(
         **{**SHAPE, "scale_embedding": True,
         "activation_function": "gelu" if kind == "mbart" else "relu", **options},
     )  # fmt: skip
-    torch.manual_seed(seed)
+    torch.manual_seed(1)
     built = (
         transformers.MBartForConditionalGeneration
         if kind == "mbart"
         else transformers.M2M100ForConditionalGeneration
     )
-    model = randomise(built(config), seed, 2, ends)
+    model = randomise(built(config), 2, ends)
     model.save_pretrained(path)
     return Folder(path, pair, (words, words), tuple([token(lang)] for lang in pair), 2, model)
 

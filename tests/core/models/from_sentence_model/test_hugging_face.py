@@ -51,11 +51,9 @@ MAKERS = {
 }
 
 
-def sentences(
-    folder: Folder, side: int, count: int, draw: random.Random, most: int = 9
-) -> list[list[str]]:
+def sentences(folder: Folder, side: int, count: int, draw: random.Random) -> list[list[str]]:
     """Words at random."""
-    return [draw.choices(folder.texts(side), k=draw.randint(1, most)) for _ in range(count)]
+    return [draw.choices(folder.texts(side), k=draw.randint(1, 9)) for _ in range(count)]
 
 
 def ours(

@@ -1,6 +1,5 @@
 """Checkpoints laid out like those of the authors' release."""
 
-import json
 import shutil
 from argparse import Namespace
 
@@ -9,6 +8,7 @@ import pytest
 import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 
+from gtransformer.files import read_json
 from tests.support import PARITY, relative_error
 
 RELEASE = {"arch": "gtransformer_base", "task": "translation_doc", "langs": "en,de", "data": None}
@@ -22,7 +22,7 @@ def test_a_checkpoint_of_the_release(tmp_path, case):
     arrays = np.load(PARITY / f"{case}.npz")
     for lang in ("en", "de"):
         shutil.copy(PARITY / "dict.txt", tmp_path / f"dict.{lang}.txt")
-    options = json.loads((PARITY / f"{case}.json").read_text()) | RELEASE | {"data": str(tmp_path)}
+    options = read_json(PARITY / f"{case}.json") | RELEASE | {"data": str(tmp_path)}
     model = {
         name.removeprefix("state/"): torch.from_numpy(arrays[name])
         for name in arrays.files

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from fairseq.data import Dictionary, data_utils
 
 from gtransformer.data.instance_index import InstanceIndex, join
-from gtransformer.files import sha256
+from gtransformer.files import read_json, sha256
 from gtransformer.preprocess import pipeline
 from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.instances import split_instance
@@ -22,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_manifest_counts_recomputed(raw, prepared):
-    manifest = json.loads((prepared / "manifest.json").read_text())
+    manifest = read_json(prepared / "manifest.json")
     dictionary = set(line.rsplit(" ", 1)[0] for line in lines(prepared / "bin" / "dict.en.txt")) | {
         "<s>",
         "</s>",
@@ -138,7 +137,7 @@ def test_every_sentence_pair_is_a_document(raw, prepared, tmp_path):
     run(tmp_path / "raw", tmp_path / "out", "--sentence-pairs", "--vocabulary", str(prepared))
     for name in ("bpe.codes", "truecase.en", "truecase.de", "bin/dict.en.txt", "bin/dict.de.txt"):
         assert (tmp_path / "out" / name).read_bytes() == (prepared / name).read_bytes()
-    counts = json.loads((tmp_path / "out" / "manifest.json").read_text())["splits"]["test"]
+    counts = read_json(tmp_path / "out" / "manifest.json")["splits"]["test"]
     instances = InstanceIndex.load(tmp_path / "out" / "bin" / "test.en-de.instances.json").instances
     assert counts["sentences"] == counts["documents"] == counts["instances"] == len(instances) > 50
     assert [row[1:] for row in instances] == [(0, 1)] * len(instances)

@@ -5,7 +5,6 @@ The translations are those of the release's own search (``nbest.json``); its way
 written again here.
 """
 
-import json
 import re
 from argparse import Namespace
 
@@ -15,6 +14,7 @@ import torch
 from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer
 
+from gtransformer.files import read_json
 from gtransformer.plugin.scores import DocumentScorer, DocumentScorerConfig
 from tests.commands import run
 from tests.support import PARITY
@@ -58,7 +58,7 @@ def data(tmp_path_factory):
     )  # fmt: skip
     with np.load(HERE / "state.npz") as state:
         weights = {name: torch.from_numpy(state[name]) for name in state.files}
-    arguments = Namespace(**json.loads((HERE / "args.json").read_text()))
+    arguments = Namespace(**read_json(HERE / "args.json"))
     history = [
         {
             "criterion_name": "CrossEntropyCriterion",
@@ -94,7 +94,7 @@ def pairs():
     }
     found = []
     lines = (HERE / "test.de").read_text().splitlines()
-    for entry, line in zip(json.loads((HERE / "nbest.json").read_text()), lines, strict=True):
+    for entry, line in zip(read_json(HERE / "nbest.json"), lines, strict=True):
         hypothesis = [word for word in entry["nbest"][0]["tokens"] if word != "[de]"]
         reference = [word if word in known else "<<unk>>" for word in line.split()]
         found.append((release_sentences(hypothesis), release_sentences(reference)))
@@ -130,7 +130,7 @@ def test_scores_buckets_and_files(data, pairs):
         assert lines_of(data / f"test.{kind}.gen") == [hyp for hyp, _ in expected]
         assert lines_of(data / f"test.{kind}.ref") == [ref for _, ref in expected]
     assert lines_of(data / "test.seg.ref") == lines_of(HERE / "test.de")
-    first = " ".join(json.loads((HERE / "nbest.json").read_text())[0]["nbest"][0]["tokens"])
+    first = " ".join(read_json(HERE / "nbest.json")[0]["nbest"][0]["tokens"])
     assert lines_of(data / "test.seg.gen")[0] == f"<s> {first.removesuffix(' [de]')}"
     assert len(lines_of(data / "test.jsonl")) == 6
     # The sentences of an instance can be told apart in the output, as in the release's.

@@ -14,6 +14,7 @@ import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.data import Dictionary, indexed_dataset
 
+from gtransformer.files import read_json
 from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.tokenisers import Moses
 from tests.commands import GENERATION, only_error, run
@@ -118,7 +119,7 @@ def test_text_is_the_models(given, prepared):
     """Tokens as its dictionaries have them, none unknown for its own words; new symbols at the end;
     and back again.
     """
-    manifest = json.loads((prepared / "manifest.json").read_text())
+    manifest = read_json(prepared / "manifest.json")
     for lang in WORDS:
         words = Dictionary.load(str(given / f"dict.{lang}.txt")).symbols
         assert Dictionary.load(str(prepared / "bin" / f"dict.{lang}.txt")).symbols == [

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from gtransformer.data.translations import split_sentences
+from gtransformer.files import read_json
 from gtransformer.plugin.checkpoints import load_trained
 from gtransformer.search.strategies import SEQUENTIAL, Strategy
 from tests.commands import run
@@ -74,5 +75,5 @@ def test_sequential_is_the_search_written_out(generate, checkpoint, tmp_path):
         score([str(PREPARED), "--hypotheses", str(tmp_path / "test.jsonl"), "--reference", "both"])
         == 0
     )
-    counts = json.loads((tmp_path / "test.scores.json").read_text())["counts"]
+    counts = read_json(tmp_path / "test.scores.json")["counts"]
     assert counts["sentences"] == 22 and counts["misaligned_instances"] == 0

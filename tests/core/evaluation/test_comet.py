@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
+from gtransformer.files import read_json
 from tests.support import command
 
 main = command("score")
@@ -48,7 +48,7 @@ def test_the_figure_is_in_the_table_and_the_result(tmp_path, monkeypatch, capsys
     line = "--reference-file ref --source-file src --output out.json --metrics chrf "
     line += "--comet ./comet-score --hypotheses"
     assert main([*line.split(), "a", "b"]) == 0
-    systems = json.loads((tmp_path / "out.json").read_text())["systems"]
+    systems = read_json(tmp_path / "out.json")["systems"]
     assert [systems[name]["scores"]["raw"]["comet"]["score"] for name in "ab"] == [0.75, 1.0]
     printed = capsys.readouterr().out.splitlines()
     assert any(row.split()[1:4] == ["COMET", "0.7500", "1.0000"] for row in printed)

@@ -4,7 +4,6 @@ through the scores.
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from itertools import combinations_with_replacement, pairwise
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 
 from gtransformer.evaluation.score import score_text
 from gtransformer.evaluation.segments import MWER, cut_points, realign
+from gtransformer.files import read_json
 from tests.core.evaluation.support import HYPOTHESES, jsonl_lines, write_jsonl
 from tests.support import command
 
@@ -109,7 +109,7 @@ def test_the_document_of_an_instance_with_other_sentences(prepared, tmp_path, ca
     path = write_jsonl(tmp_path / "joined.jsonl", jsonl_lines(joined))
     assert main([str(prepared), "--hypotheses", str(path), "--align", "mwer"]) == 0
     result, shown = (
-        json.loads((tmp_path / "joined.scores.json").read_text()),
+        read_json(tmp_path / "joined.scores.json"),
         capsys.readouterr().out,
     )
     assert (

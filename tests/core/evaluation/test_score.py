@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import chain
 
 import pytest
@@ -11,6 +10,7 @@ import sacrebleu
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import score_translations
+from gtransformer.files import read_json
 from tests.core.evaluation.support import PIECES, TEXT, jsonl_lines, write_jsonl, write_pieces
 from tests.support import command
 
@@ -102,7 +102,7 @@ def test_command_writes_json_text_and_table(prepared, hypotheses, tmp_path, caps
         "both",
     ]
     assert main([*arguments, "--output", str(output)]) == 0
-    result = json.loads(output.read_text(encoding="utf-8"))
+    result = read_json(output)
     assert result["counts"] == {
         "documents": 2, "instances": 3, "sentences": 5, "left_out_sentences": 0,
         "misaligned_instances": 0,

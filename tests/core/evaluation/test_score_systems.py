@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import sacrebleu
 
 from gtransformer.evaluation.metrics import DEFAULT_TITLES
 from gtransformer.evaluation.references import raw_tokenizer
+from gtransformer.files import read_json
 from tests.core.evaluation.support import HYPOTHESES, TEXT, write_documents
 from tests.support import command
 
@@ -43,7 +42,7 @@ def run(tmp_path, capsys, monkeypatch):
 
     def call(words: str, result: str):
         assert main(words.split()) == 0
-        return capsys.readouterr().out, json.loads((tmp_path / result).read_text(encoding="utf-8"))
+        return capsys.readouterr().out, read_json(tmp_path / result)
 
     return call
 

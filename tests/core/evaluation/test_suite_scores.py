@@ -7,6 +7,7 @@ import json
 import pytest
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 
+from gtransformer.files import read_json
 from gtransformer.preprocess.chain import open_text
 from tests.core.evaluation.support import score_by_hand
 from tests.support import command
@@ -62,7 +63,7 @@ def test_contrapro_by_one_pass_a_candidate(saved_model, tmp_path, capsys):
     ]
     context = ["--context=2", f"--documents={tmp_path / 'subtitles'}"]
     assert main([str(prepared), *files, *context, "--cpu", "--max-tokens=60"]) == 0
-    result = json.loads((tmp_path / "o.json").read_text(encoding="utf-8"))
+    result = read_json(tmp_path / "o.json")
 
     (model,), _, task = load_model_ensemble_and_task([str(checkpoint)])
     solved = 0

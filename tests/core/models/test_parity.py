@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import torch
 from fairseq.data import Dictionary
 
+from gtransformer.files import read_json
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from tests.support import PARITY, encoded, relative_error, with_engine
 
@@ -21,7 +20,7 @@ class Case:
 
     def __init__(self, name: str, engine: str):
         self.arrays = np.load(PARITY / f"{name}.npz")
-        options = json.loads((PARITY / f"{name}.json").read_text())
+        options = read_json(PARITY / f"{name}.json")
         known = {key: value for key, value in options.items() if hasattr(GTransformerConfig, key)}
         cfg = GTransformerConfig(**known)
         self.dictionary = Dictionary.load(str(PARITY / "dict.txt"))

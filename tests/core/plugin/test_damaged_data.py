@@ -8,6 +8,7 @@ import pytest
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
+from gtransformer.files import read_json
 from tests.core.plugin.loaded import load
 
 
@@ -22,7 +23,7 @@ def test_an_instance_index_with_other_counts(corpus):
     rows = [(number, 0, count) for number, count in enumerate(counts)]
     InstanceIndex("test", "en", "de", 3, rows).save(path)
     assert load("test", folder)[1].spans[:, :3].tolist() == [list(row) for row in rows]
-    value = json.loads(path.read_text())
+    value = read_json(path)
     value["instances"][1][2] += 1
     path.write_text(json.dumps(value))
     with pytest.raises(UserError, match="instances.json: describes other instances"):

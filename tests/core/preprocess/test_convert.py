@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from gtransformer.files import read_json
 from gtransformer.preprocess.corpus import find_splits, read_documents
 from tests.support import command
 
@@ -104,7 +105,7 @@ def test_ctxpro(tmp_path, write, ctxpro, capsys):
         "<d>\n" + "".join(f"{one}\n" for one in part) for part in documents
     )
     assert {path.name for path in source.parent.iterdir()} == {source.name, items.name}
-    entries = json.loads(items.read_text())
+    entries = read_json(items)
     assert [one["scored sentence"] for one in entries] == [3, 0, 1]
     assert [one.get("antecedent sentence") for one in entries] == [1, None, None]
     said = capsys.readouterr().out
@@ -127,10 +128,9 @@ def test_what_is_left_out_of_ctxpro(tmp_path, write, ctxpro, capsys):
     assert ctxpro(ITEMS, INPUTS, f"--without={other}") == 0
     said = capsys.readouterr().out
     assert "test: 1 documents, 1 sentences" in said and "entry 0 of items.json, entry 2 of" in said
-    assert [
-        one["document id"]
-        for one in json.loads((tmp_path / "out" / "ctxpro_test.json").read_text())
-    ] == ["film b"]
+    assert [one["document id"] for one in read_json(tmp_path / "out" / "ctxpro_test.json")] == [
+        "film b"
+    ]
     assert ctxpro([ITEMS[0], {**ITEMS[1], "expected": "-"}, ITEMS[2]], INPUTS, "--overwrite") == 0
     said = capsys.readouterr().out
     assert "test: 2 documents" in said and "entry 1 of items" in said

@@ -4,7 +4,6 @@ scores.
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from argparse import Namespace
@@ -14,6 +13,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
+from gtransformer.files import read_json
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from tests.core.search.conftest import Translator
 from tests.support import PARITY, random_document, tiny_model, tiny_task
@@ -30,7 +30,7 @@ def release():
     import numpy as np
 
     dictionary = Dictionary.load(str(HERE / "dict.txt"))
-    options = json.loads((HERE / "args.json").read_text())
+    options = read_json(HERE / "args.json")
     known = {key: value for key, value in options.items() if hasattr(GTransformerConfig, key)}
     task = tiny_task(dictionary)
     model = GTransformerModel.build(GTransformerConfig(**known), dictionary, dictionary).eval()
@@ -43,7 +43,7 @@ def release():
 
 @pytest.fixture(scope="module")
 def expected():
-    return json.loads((HERE / "nbest.json").read_text())
+    return read_json(HERE / "nbest.json")
 
 
 def search(release, lines: list[str]) -> list[list[dict]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
 import pytest
@@ -80,7 +79,7 @@ def test_seeds_and_sizes(tmp_path):
                 strict=True,
             ):
                 assert few == all_documents[:count]
-    items = json.loads((tmp_path / "fewer" / "contrastive.json").read_text())["items"]
+    items = read_json(tmp_path / "fewer" / "contrastive.json")["items"]
     assert items and all(item["document"] < 3 for item in items)
 
 

@@ -4,7 +4,6 @@ them.
 
 from __future__ import annotations
 
-import json
 import shutil
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from sentencepiece import SentencePieceTrainer
 
 from gtransformer.errors import UserError
+from gtransformer.files import read_json
 from gtransformer.translation.convert import convert
 from tests.core.models.from_sentence_model.hf_folders import (
     Folder,
@@ -29,13 +29,13 @@ pytestmark = pytest.mark.slow
 
 
 def changed(folder: Path, **values) -> None:
-    write_json(folder / "config.json", json.loads((folder / "config.json").read_text()) | values)
+    write_json(folder / "config.json", read_json(folder / "config.json") | values)
 
 
 def retokenised(folder: Path, **values) -> None:
     """Change the tokeniser's configuration."""
     path = folder / "tokenizer_config.json"
-    write_json(path, (json.loads(path.read_text()) if path.is_file() else {}) | values)
+    write_json(path, (read_json(path) if path.is_file() else {}) | values)
 
 
 def emptied(folder: Path) -> Path:

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from gtransformer.errors import UserError
+from gtransformer.files import read_json
 from gtransformer.models.from_sentence_model.sentence_model import ModelVocabulary
 from gtransformer.preprocess.tokenisers import SentencePieces
 from gtransformer.translation.api import GTransformer
@@ -72,7 +73,7 @@ def scores_of(model: GTransformer, source: list[str], target: list[str]) -> torc
 
 @pytest.mark.parametrize("name", NAMES)
 def test_pieces_and_log_probabilities(folders: Path, name: str, tmp_path: Path):
-    content = json.loads((folders / f"{name}.json").read_text(encoding="utf-8"))
+    content = read_json(folders / f"{name}.json")
     convert(folders / name, tmp_path / "model", *content["pair"], {}, {}, normalise=False)
     model = GTransformer.from_pretrained(tmp_path / "model", device="cpu")
     for pair in content["pairs"]:
@@ -84,7 +85,7 @@ def test_pieces_and_log_probabilities(folders: Path, name: str, tmp_path: Path):
 
 def converted(folders: Path, name: str, output: Path, capsys, *options: str) -> str:
     """Convert a folder by the command, and return what it says."""
-    pair = json.loads((folders / f"{name}.json").read_text(encoding="utf-8"))["pair"]
+    pair = read_json(folders / f"{name}.json")["pair"]
     line = [str(folders / name), str(output), "-s", pair[0], "-t", pair[1], *options]
     assert model_convert(line) == 0
     return capsys.readouterr().out
@@ -132,9 +133,9 @@ def test_a_language_without_a_row(tmp_path: Path):
     skip_without_transformers()
     extract("4.33", tmp_path)
     folder, pair = tmp_path / "nllb_new", ("eng_Latn", NEW)
-    before = json.loads((folder / "added_tokens.json").read_text())[NEW]
+    before = read_json(folder / "added_tokens.json")[NEW]
     (folder / "added_tokens.json").unlink()
-    listed = json.loads((folder / "special_tokens_map.json").read_text())
+    listed = read_json(folder / "special_tokens_map.json")
     listed["additional_special_tokens"] = [NEW]
     (folder / "special_tokens_map.json").write_text(json.dumps(listed), encoding="utf-8")
     convert(folder, tmp_path / "model", *pair, {}, {})

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.support import write_lines
+
 WORDS = ["the", "a", "dog", "cat", "sees", "hears", "##s", "##ing", ".", ","]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -42,7 +44,7 @@ def save_bert(folder: Path, words: list[str] | None = None, **options) -> None:
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))  # its own initialisation is narrow
     model.save_pretrained(folder)
-    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    write_lines(folder / "vocab.txt", words)
     transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True).save_pretrained(
         folder
     )

@@ -21,7 +21,7 @@ from fairseq import checkpoint_utils
 
 from gtransformer.errors import explain
 from gtransformer.run import stage
-from tests.support import ROOT
+from tests.support import ROOT, write_lines
 
 USER_DIR = str(ROOT / "gtransformer")
 SMALL = (
@@ -166,7 +166,6 @@ def write_copy_corpus(folder: Path, words: int, most: int = 4, **documents: int)
     number by split.
     """
     draw = random.Random(1)
-    folder.mkdir(parents=True, exist_ok=True)
     for split, count in documents.items():
         lines = []
         for _ in range(count):
@@ -175,14 +174,11 @@ def write_copy_corpus(folder: Path, words: int, most: int = 4, **documents: int)
                 " ".join(
                     f"<s> {' '.join(f'w{i}' for i in sentence)} </s>" for sentence in sentences
                 )
-                + "\n"
             )
         for lang in ("en", "de"):
-            (folder / f"{split}.{lang}").write_text("".join(lines), encoding="utf-8")
+            write_lines(folder / f"{split}.{lang}", lines)
     symbols = [*(f"w{i}" for i in range(words)), "[en]", "[de]", "<mask>"]
-    (folder / "dict.txt").write_text(
-        "".join(f"{symbol} 1\n" for symbol in symbols), encoding="utf-8"
-    )
+    write_lines(folder / "dict.txt", (f"{symbol} 1" for symbol in symbols))
 
 
 def binarise(folder: Path, *options) -> str:

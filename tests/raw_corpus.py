@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterable
 from pathlib import Path
 
+from gtransformer.files import write_json
 from gtransformer.preprocess.corpus import document_lines
-from tests.support import command
+from tests.support import command, write_lines
 
 main = command("prepare")
+
 
 WORDS = {
     "en": (
@@ -35,7 +36,7 @@ def write_moses_files(folder: Path) -> None:
     change anything.
     """
     settings = {"source_lang": "en", "target_lang": "de"}
-    (folder / "manifest.json").write_text(json.dumps({"settings": settings}), encoding="utf-8")
+    write_json(folder / "manifest.json", {"settings": settings})
     (folder / "bpe.codes").write_text("#version: 0.2\nq q</w>\n", encoding="utf-8")
     for lang in ("en", "de"):
         (folder / f"truecase.{lang}").write_text("zzz (1/1)\n", encoding="utf-8")
@@ -53,7 +54,6 @@ def make_raw(folder: Path, documents: dict[str, int]) -> Path:
     there.
     """
     draw = random.Random(1)
-    folder.mkdir(parents=True)
     for split, number in documents.items():
         lines: dict[str, list[str]] = {"en": [], "de": []}
         for document in range(number):
@@ -74,8 +74,7 @@ def make_raw(folder: Path, documents: dict[str, int]) -> Path:
                 for lang in lines:
                     lines[lang].append(pair[lang])
         for lang, content in lines.items():
-            path = folder / f"concatenated_en2de_{split}_{lang}.txt"
-            path.write_bytes("".join(f"{line}\n" for line in content).encode())
+            write_lines(folder / f"concatenated_en2de_{split}_{lang}.txt", content)
     return folder
 
 

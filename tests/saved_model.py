@@ -18,6 +18,7 @@ from gtransformer.plugin.export import export
 from gtransformer.preprocess.instances import count_words, instance_line, write_dictionary
 from gtransformer.preprocess.tokenisers import Moses, learn_codes, learn_truecaser
 from gtransformer.translation.options import SearchOptions
+from tests.support import write_lines
 
 WORDS = {
     "en": (
@@ -63,9 +64,7 @@ def make_prepared(folder: Path) -> Path:
             instance_line([line])
             for line in Moses(lang, codes=folder / "bpe.codes").subwords(lines[lang])
         ]
-        (folder / f"instances.{lang}").write_text(
-            "".join(f"{line}\n" for line in instances), encoding="utf-8"
-        )
+        write_lines(folder / f"instances.{lang}", instances)
     counts = count_words([folder / f"instances.{lang}" for lang in WORDS])
     for lang in WORDS:
         write_dictionary(counts, list(WORDS), folder / "bin" / f"dict.{lang}.txt")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
 
@@ -35,6 +36,18 @@ PARITY = ROOT / "tests" / "parity"  # computed by the authors' release
 def command(name: str) -> Callable[[list[str]], int]:
     """A command of this package, in this process: from its words to its exit status."""
     return lambda words: main([*name.split(), *words])
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> Path:
+    """Write a text file, and its folder; return the file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def read_jsonl(path: Path) -> list[dict]:
+    """The objects of a file that has one a line."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def tiny_dictionary(words: int = 12, langs: tuple[str, ...] = ("en", "de")) -> Dictionary:

@@ -2,7 +2,6 @@
 place.
 """
 
-import json
 import re
 
 import pytest
@@ -18,6 +17,7 @@ from tests.commands import (
     run,
     write_copy_corpus,
 )
+from tests.support import read_jsonl
 
 LIMITS = ["--max-len-a=1.2", "--max-len-b=3"]
 
@@ -62,10 +62,7 @@ def generate(copier, tmp_path):
             f"--gen-output={tmp_path / 'o'}",
             *options,
         )
-        lines = [
-            json.loads(line)
-            for line in (tmp_path / "o.jsonl").read_text(encoding="utf-8").splitlines()
-        ]
+        lines = read_jsonl(tmp_path / "o.jsonl")
         assert [line["id"] for line in lines] == list(range(20))
         best = [line["hypotheses"][0] for line in lines]
         assert [hypothesis["sentences"] for hypothesis in best] == copies

@@ -7,7 +7,6 @@ recipe takes from another (prepared corpus, dictionary, checkpoint) is made firs
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -28,11 +27,12 @@ from tests.bert import save_bert, skip_without_transformers
 from tests.commands import run_stages_here
 from tests.core.models import fairseq_models
 from tests.raw_corpus import write_documents
-from tests.support import command
+from tests.support import command, read_jsonl, write_lines
 
 export = command("export")
 main = command("run")
 translate = command("translate")
+
 
 pytestmark = pytest.mark.slow
 
@@ -129,10 +129,7 @@ def test_recipe_from_text_to_scores(workshop: Workshop, name: str) -> None:
     assert checkpoint["optimizer_history"][-1]["num_updates"] == UPDATES
     assert all(value.isfinite().all() for value in checkpoint["model"].values())
     sentences = DOCUMENTS["test"] * SENTENCES
-    lines = [
-        json.loads(line)
-        for line in (directory / "test.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
+    lines = read_jsonl(directory / "test.jsonl")
     assert sum(line["sentences"] for line in lines) == sentences
     if recipe.options("task").get("doc-mode") != "full":
         assert all(len(line["hypotheses"][0]["sentences"]) == line["sentences"] for line in lines)
@@ -186,7 +183,7 @@ def test_mbart_from_text_to_scores(workshop: Workshop, tmp_path) -> None:
     text = (workshop.corpus / "concatenated_en2de_train_de.txt").read_text(encoding="utf-8")
     learn_sentencepiece(text.splitlines(), model, 400)
     pieces = SentencePieces(model).words()[3:]  # without <unk>, <s> and </s>
-    table.write_text("".join(f"{piece} 1\n" for piece in pieces))
+    write_lines(table, (f"{piece} 1" for piece in pieces))
     given = {"prepare__sentencepiece": model, "prepare__dictionary": table}
     workshop.run("mbart", "prepare", **given)
     directory = workshop.directory("mbart")

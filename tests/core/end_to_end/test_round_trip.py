@@ -5,7 +5,6 @@ themselves.
 from __future__ import annotations
 
 import io
-import json
 import unicodedata
 from pathlib import Path
 
@@ -22,10 +21,12 @@ from gtransformer.preprocess.characters import clean_line
 from gtransformer.preprocess.instances import split_instance, write_dictionary
 from gtransformer.preprocess.tokenisers import SentencePieces, learn_sentencepiece
 from tests.commands import run
+from tests.core.evaluation.support import write_jsonl
 from tests.raw_corpus import write_documents
-from tests.support import SHARED, command
+from tests.support import SHARED, command, write_lines
 
 main = command("prepare")
+
 
 ENGLISH = [
     "It costs 5 € and 20% more than my father’s house.",
@@ -81,8 +82,7 @@ def perfect(prepared: Path, path: Path) -> Path:
         for number, (line, (document, first, count)) in enumerate(zip(lines,
         instance_index.instances, strict=True))
     ]  # fmt: skip
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return path
+    return write_jsonl(path, rows)
 
 
 def test_text_comes_back(raw, pieces, tmp_path):
@@ -161,14 +161,11 @@ def test_moses_rules_are_those_of_the_tools(raw, moses, tmp_path):
     learn_bpe((cut["train", "en"] + cut["train", "de"]).splitlines(keepends=True), codes, 90)
     assert codes.getvalue() == (moses / "bpe.codes").read_text(encoding="utf-8")
     apply = BPE(codes)
-    (tmp_path / "instances").mkdir()
     for (split, lang), text in cut.items():
         subwords = [apply.process_line(line) for line in text.splitlines()]
         documents = [subwords[first : first + 4] for first in range(0, 24, 4)]
         lines = [" ".join(f"<s> {line} </s>" for line in document) for document in documents]
-        (tmp_path / "instances" / f"{split}.{lang}").write_text(
-            "\n".join(lines) + "\n", encoding="utf-8"
-        )
+        write_lines(tmp_path / "instances" / f"{split}.{lang}", lines)
     run(
         "preprocess", "--task=translation_doc", "-s", "en", "-t", "de", "--destdir",
         tmp_path / "bin",

@@ -4,7 +4,6 @@ translation.
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 from pathlib import Path
@@ -19,9 +18,10 @@ from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.tokenisers import Moses
 from tests.commands import GENERATION, only_error, run
 from tests.raw_corpus import write_documents
-from tests.support import command
+from tests.support import command, read_jsonl
 
 prepare = command("prepare")
+
 
 pytestmark = pytest.mark.slow
 
@@ -55,9 +55,6 @@ def given(tmp_path_factory) -> Path:
     """
     folder, draw = tmp_path_factory.mktemp("given"), random.Random(1)
     (folder / "bpecodes").write_text("e n</w> 20\ns e 10\nh o 9\n", encoding="utf-8")
-    (folder / "manifest.json").write_text(json.dumps({"settings": {
-        "source_lang": "en", "target_lang": "de",
-    }}))  # fmt: skip
     (folder / "bpe.codes").write_text("#version: 0.2\ne n</w>\ns e\nh o\n", encoding="utf-8")
     cut = {
         lang: Moses(lang, codes=folder / "bpe.codes", escaped=True).split(sentences(lang, 40, draw))
@@ -209,5 +206,5 @@ def test_training_goes_on_from_it_and_translates(given, prepared, tmp_path, caps
     assert model.decoder.predictable == (0, len(before["decoder.output_projection.weight"]))
     output = f"--gen-output={tmp_path / 'test'}"
     run("generate", prepared / "bin", *GENERATION, f"--path={last}", output, "--max-len-b=5")
-    instances = [json.loads(one) for one in (tmp_path / "test.jsonl").read_text().splitlines()]
+    instances = read_jsonl(tmp_path / "test.jsonl")
     assert sum(len(one["hypotheses"][0]["sentences"]) for one in instances) == 6

@@ -4,13 +4,11 @@ translated with.
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import torch
 
 from tests.commands import only_error, run
-from tests.support import ROOT
+from tests.support import ROOT, read_jsonl
 
 PREPARED = ROOT / "tests" / "prepared" / "len48"
 TASK = "--task translation_doc --source-lang en --target-lang de --langs en,de --cpu".split()
@@ -99,7 +97,7 @@ def test_trained_and_translated_with(sentence_model, first_pass, tmp_path, syste
     work = ["generate", PREPARED / "bin", *TASK, *together, f"--path={last}", *GENERATION]
     passes = [f"--first-pass={first_pass}", "--batch-sentences=4"] if by_batch else []
     log = run(*work, *passes, f"--gen-output={tmp_path / 'test'}")
-    lines = [json.loads(one) for one in (tmp_path / "test.jsonl").read_text().splitlines()]
+    lines = read_jsonl(tmp_path / "test.jsonl")
     assert sum((one.get("current") or [0, one["sentences"]])[1] for one in lines) == 22
     if by_batch:
         assert all(one["sentences"] == len(one["hypotheses"][0]["sentences"]) == 1 for one in lines)

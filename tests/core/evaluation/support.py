@@ -24,7 +24,7 @@ from gtransformer.models.transformer import (
 )
 from gtransformer.models.window import WindowTransformerConfig, WindowTransformerModel
 from tests.raw_corpus import write_documents, write_moses_files
-from tests.support import drawn
+from tests.support import drawn, write_lines
 
 INSTANCES = [(0, 0, 2), (0, 2, 1), (1, 0, 2)]
 TEXT = {
@@ -58,8 +58,7 @@ def write_pieces(
         (prepared / "instances" / f"test.{lang}", lines),
         (prepared / "bin" / f"dict.{lang}.txt", [f"{word} 1" for word in sorted(words)]),
     ):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(f"{line}\n" for line in content), encoding="utf-8")
+        write_lines(path, content)
 
 
 def jsonl_lines(hypotheses: list[list[str]], instances=INSTANCES) -> list[dict]:
@@ -83,8 +82,7 @@ def jsonl_lines(hypotheses: list[list[str]], instances=INSTANCES) -> list[dict]:
 
 def write_jsonl(path: Path, lines: list[dict]) -> Path:
     """Write one JSON object a line."""
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return path
+    return write_lines(path, map(json.dumps, lines))
 
 
 def sacrebleu_command(
@@ -92,9 +90,7 @@ def sacrebleu_command(
 ) -> dict:
     """What sacrebleu's own command prints for these segments, with all digits."""
     for name, lines in (("hyp", hypotheses), ("ref", references)):
-        (folder / f"{name}.txt").write_text(
-            "".join(f"{line}\n" for line in lines), encoding="utf-8"
-        )
+        write_lines(folder / f"{name}.txt", lines)
     files = [str(folder / "ref.txt"), "-i", str(folder / "hyp.txt")]
     command = [sys.executable, "-m", "sacrebleu", *files, "-w14", *options]
     return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)

@@ -15,9 +15,10 @@ from gtransformer.evaluation.accuracy import (
 )
 from gtransformer.files import read_json, write_json
 from gtransformer.preprocess.suites import expects_word, read_suite
-from tests.support import SHARED, command
+from tests.support import SHARED, command, write_lines
 
 main = command("generative")
+
 
 CTXPRO = [
     {"expected": "sie", "rule": "gender", "ante distance": 1, "document id": "a", "segment id": 3},
@@ -145,7 +146,7 @@ def test_verdicts_equal_the_official_ones(name, tmp_path):
     entries = read_json(DATA / f"{name}.json.xz")[:1000]
     before = [entry.get("ref ante segment") or "Ja, ja." for entry in entries]
     lines = [f"{one} {entry['ref segment']}" for one, entry in zip(before, entries, strict=True)]
-    (tmp_path / "out").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    write_lines(tmp_path / "out", lines)
     splitter = SentenceSplitter(language=lang)
     expected = [
         official(line, entry["expected"], splitter)

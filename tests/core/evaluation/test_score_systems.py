@@ -9,9 +9,10 @@ from gtransformer.evaluation.metrics import DEFAULT_TITLES
 from gtransformer.evaluation.references import raw_tokenizer
 from gtransformer.files import read_json
 from tests.core.evaluation.support import HYPOTHESES, TEXT, write_documents
-from tests.support import command
+from tests.support import command, write_lines
 
 main = command("score")
+
 
 REFERENCE = (
     "<d>\nDas Haus ist alt.\nEs ist auch groß.\nDu kennst es gut.\n<d>\nIch sehe ihn.\nEr "
@@ -156,7 +157,7 @@ def test_the_output_of_fairseq_generate(prepared, hypotheses, tmp_path, run, mar
     for number, sentences in [*enumerate(HYPOTHESES)][::-1]:
         joined = " </s> <s> ".join(sentences) + " </s>" if marks else " ".join(sentences)
         lines += [f"H-{number}\t-0.5\t{joined}", f"H-{number}\t-0.9\tx", f"P-{number}\t-0.5"]
-    (tmp_path / "generate.out").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    write_lines(tmp_path / "generate.out", lines)
     expected = run("prepared --reference both --hypotheses out.jsonl", "out.scores.json")[1]
     result = run("prepared --reference both --hypotheses generate.out", "generate.out.scores.json")[
         1

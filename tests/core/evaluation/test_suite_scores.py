@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 
-from gtransformer.files import read_json
+from gtransformer.files import read_json, write_json
 from gtransformer.preprocess.chain import open_text
 from tests.core.evaluation.support import score_by_hand
-from tests.support import command
+from tests.support import command, write_lines
 
 main = command("contrastive")
+
 
 pytestmark = pytest.mark.slow
 
@@ -51,10 +50,8 @@ CONTRAPRO = [
 def test_contrapro_by_one_pass_a_candidate(saved_model, tmp_path, capsys):
     for identity, sides in DOCUMENTS.items():
         for lang, lines in zip(("en", "de"), sides, strict=True):
-            path = tmp_path / "subtitles" / f"{identity}.{lang}"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    (tmp_path / "items.json").write_text(json.dumps(CONTRAPRO), encoding="utf-8")
+            write_lines(tmp_path / "subtitles" / f"{identity}.{lang}", lines)
+    write_json(tmp_path / "items.json", CONTRAPRO)
     prepared, checkpoint = saved_model.parent / "prepared", saved_model.parent / "checkpoint.pt"
     files = [
         f"--items={tmp_path / 'items.json'}",

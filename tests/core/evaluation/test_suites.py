@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from gtransformer.errors import UserError
+from gtransformer.files import write_json
 from gtransformer.preprocess.suites import read_suite
-from tests.support import SHARED, command
+from tests.support import SHARED, command, write_lines
 
 convert = command("convert")
+
 
 CONTRAPRO, DISCOURSE = SHARED / "data" / "contrapro", SHARED / "data" / "discourse_en-ru"
 
@@ -56,8 +56,8 @@ def contrapro_entry(number: int = 2, document: str = "d", **change) -> dict:
     return entry | change
 
 
-def write_json(path, data):
-    path.write_text(json.dumps(data), encoding="utf-8")
+def written(path, data):
+    write_json(path, data)
     return path
 
 
@@ -66,15 +66,14 @@ def test_context_from_opensubtitles(tmp_path, caplog):
     counted.
     """
     folder = tmp_path / "documents"
-    folder.mkdir()
     for lang, word in (("en", "line"), ("de", "Zeile")):
         lines = [f"{word} {number}" if number != 3 else "" for number in range(1, 8)]
-        (folder / f"x.{lang}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        write_lines(folder / f"x.{lang}", lines)
     distances = {5: 1, 1: 3, 4: None}
     entries = [
         contrapro_entry(number, "x", **{"ante distance": far}) for number, far in distances.items()
     ]
-    path = write_json(tmp_path / "contrapro.json", entries)
+    path = written(tmp_path / "contrapro.json", entries)
     examples = read_suite([path], 2, folder).items
     assert [example.source for example in examples] == [
         ("line 2", "line 4", "line 5"), ("line 1",), ("line 1", "line 2", "line 4"),
@@ -98,7 +97,7 @@ def test_voita_without_distance(tmp_path):
     """The ellipsis sets have none; several files make one suite. Their names are the phenomena."""
     good = {"src": "a _eos b", "dst": ["c _eos d", "c _eos e", "c _eos"], "true_ind": 2}
     names = ("ellipsis_vp_dev", "mine")
-    suite = read_suite([write_json(tmp_path / f"{name}.json", [good]) for name in names])
+    suite = read_suite([written(tmp_path / f"{name}.json", [good]) for name in names])
     assert suite.tokenised and suite.langs == ("en", "ru")
     assert [(one.phenomenon, one.distance) for one in suite.items] == [
         (name, None) for name in names
@@ -131,9 +130,7 @@ def test_contrapro_for_generation(tmp_path, capsys):
         ("ihn", "ihn"),
     ]
     wrong = {"ref segment": "Ich sehe ihn", "errors": [{"contrastive": "Ich sehe sie"}]}
-    path = write_json(
-        tmp_path / "contrapro.json", [contrapro_entry(**wrong, **{"ref pronoun": "er"})]
-    )
+    path = written(tmp_path / "contrapro.json", [contrapro_entry(**wrong, **{"ref pronoun": "er"})])
     (item,) = read_suite([path], 0).items
     assert item.source == ("line 2",) and item.expected == "ihn"
     assert (item.phenomenon, item.distance, item.film) == ("it:er", 1, "d")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import TranslatedInstance, align_sentences, read_translations
-from tests.core.evaluation.support import HYPOTHESES, INSTANCES, jsonl_lines
+from tests.core.evaluation.support import HYPOTHESES, INSTANCES, jsonl_lines, write_jsonl
 
 
 @pytest.fixture
@@ -19,14 +17,10 @@ def lines() -> list[dict]:
 
 @pytest.fixture
 def read(tmp_path):
-    """Write lines (objects or raw text) and read them as translations."""
+    """Write lines and read them as translations."""
 
-    def run(lines: list):
-        path = tmp_path / "some.jsonl"
-        path.write_text(
-            "".join((x if isinstance(x, str) else json.dumps(x)) + "\n" for x in lines),
-            encoding="utf-8",
-        )
+    def run(lines: list[dict]):
+        path = write_jsonl(tmp_path / "some.jsonl", lines)
         return read_translations(path, InstanceIndex("test", "en", "de", 2, INSTANCES))
 
     return run

@@ -27,6 +27,7 @@ from tests.support import (
     relative_error,
     task_config,
     tiny_model,
+    write_lines,
 )
 
 pytestmark = pytest.mark.slow
@@ -276,9 +277,8 @@ def test_what_cannot_be_is_one_sentence(tmp_path, change, words):
     if change == "size":
         task = task_of(*[plain_dictionary(11)] * 2)
     elif change == "words":
-        (tmp_path / "dict.en.txt").write_text(
-            "".join(f"{'v' if n == 3 else 'w'}{n} 1\n" for n in range(12))
-        )
+        lines = (f"{'v' if number == 3 else 'w'}{number} 1" for number in range(12))
+        write_lines(tmp_path / "dict.en.txt", lines)
     cfg = GTransformerConfig(sentence_model=str(path), doc_mode="partial")
     with pytest.raises(UserError, match=words):
         start_from_sentence_model(cfg, None, task)

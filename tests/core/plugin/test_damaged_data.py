@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
-from gtransformer.files import read_json
+from gtransformer.files import read_json, write_json
 from tests.core.plugin.loaded import load
 
 
@@ -25,6 +23,6 @@ def test_an_instance_index_with_other_counts(corpus):
     assert load("test", folder)[1].spans[:, :3].tolist() == [list(row) for row in rows]
     value = read_json(path)
     value["instances"][1][2] += 1
-    path.write_text(json.dumps(value))
+    write_json(path, value)
     with pytest.raises(UserError, match="instances.json: describes other instances"):
         load("test", folder)

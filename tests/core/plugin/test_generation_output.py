@@ -1,13 +1,12 @@
 """PREFIX.jsonl: every instance, in the order of the corpus, whatever order decoding used."""
 
-import json
 from argparse import Namespace
 
 import pytest
 
 from gtransformer.data.translations import split_sentences
 from tests.core.plugin.loaded import load
-from tests.support import tiny_model
+from tests.support import read_jsonl, tiny_model
 
 pytestmark = pytest.mark.slow
 
@@ -27,8 +26,7 @@ def generate(corpus_folder, prefix, order, dictionary, **options):
 def test_all_instances_in_order(corpus, tmp_path, dictionary):
     order, prefix = [[6, 1], [3, 0, 5], [2, 4]], tmp_path / "out" / "test"
     dataset = generate(corpus(test=7), prefix, order, dictionary, beam=4, nbest=3)
-    text = (tmp_path / "out" / "test.jsonl").read_text(encoding="utf-8")
-    for number, found in enumerate(map(json.loads, text.splitlines())):
+    for number, found in enumerate(read_jsonl(tmp_path / "out" / "test.jsonl")):
         count = int(dataset[number]["source"].eq(dictionary.bos()).sum())
         scores = [hypothesis["score"] for hypothesis in found["hypotheses"]]
         assert len(scores) == 3 and scores == sorted(scores, reverse=True)

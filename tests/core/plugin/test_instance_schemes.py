@@ -2,7 +2,6 @@
 generator.
 """
 
-import json
 from argparse import Namespace
 from collections import defaultdict
 
@@ -12,7 +11,7 @@ import pytest
 from gtransformer.data.instances import parts
 from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
 from tests.core.plugin.loaded import documents, iterator, load, sentences_of, setup, spans_of
-from tests.support import model_options, tiny_model, trainable
+from tests.support import model_options, read_jsonl, tiny_model, trainable
 
 pytestmark = pytest.mark.slow
 
@@ -173,10 +172,8 @@ def test_translations_say_what_is_current(tmp_path, kind):
     generator = task.build_generator([model], Namespace(beam=1, max_len_a=0, max_len_b=2))
     for batch in iterator(task, dataset, max_sentences=4).next_epoch_itr(shuffle=False):
         task.inference_step(generator, [model], batch)
-    text, current = (tmp_path / "t.jsonl").read_text(encoding="utf-8"), 0
-    for number, (found, place) in enumerate(
-        zip(map(json.loads, text.splitlines()), spans_of(dataset), strict=True)
-    ):
+    current, written = 0, read_jsonl(tmp_path / "t.jsonl")
+    for number, (found, place) in enumerate(zip(written, spans_of(dataset), strict=True)):
         (best,) = found.pop("hypotheses")
         expected = {**vars(place), "current": list(place.current), "id": number}
         assert found == expected and len(best["sentences"]) == place.sentences

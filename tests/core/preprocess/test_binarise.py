@@ -11,6 +11,7 @@ from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.preprocess.instances import binarise, count_words, write_dictionary
 from tests.commands import run
+from tests.support import write_lines
 
 LINES = {
     "en": ["<s> b a </s> <s> a c </s>", "<s> x@@ y </s>"],
@@ -21,10 +22,9 @@ LINES = {
 @pytest.fixture
 def instances(tmp_path):
     folder = tmp_path / "instances"
-    folder.mkdir()
     for split in ("train", "test"):
         for lang, lines in LINES.items():
-            (folder / f"{split}.{lang}").write_text("".join(f"{line}\n" for line in lines))
+            write_lines(folder / f"{split}.{lang}", lines)
         InstanceIndex(split, "en", "de", 2, [(0, 0, 2), (1, 0, 1)]).save(
             folder / f"{split}.en-de.instances.json"
         )

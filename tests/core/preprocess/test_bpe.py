@@ -13,6 +13,7 @@ from gtransformer.preprocess.tokenisers import (
     read_codes,
     remove_bpe_lines,
 )
+from tests.support import write_lines
 
 TEXT = [
     "low low low low low lower lower",
@@ -44,9 +45,7 @@ def test_codes_of_fastbpe(tmp_path, codes):
     subword-nmt.
     """
     merges = list(read_lines(codes))[1:]
-    (tmp_path / "fast").write_text(
-        "".join(f"{merge} {100 - n}\n" for n, merge in enumerate(merges)), encoding="utf-8"
-    )
+    write_lines(tmp_path / "fast", (f"{merge} {100 - n}" for n, merge in enumerate(merges)))
     for given in (tmp_path / "fast", codes):
         assert read_codes(given) == list(read_lines(codes))
 

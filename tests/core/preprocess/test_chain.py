@@ -4,15 +4,15 @@ do.
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from gtransformer.evaluation.sentence_scores import sentence_encoder
+from gtransformer.files import write_json
 from gtransformer.preprocess.chain import TEXT_FILES, open_text
 from gtransformer.preprocess.manifest import vocabulary_digest
 from gtransformer.preprocess.tokenisers import Moses, learn_truecaser
+from tests.support import write_lines
 
 LINES = ["It's old, isn't it?", "Das Haus, das wir sehen, ist grün.", "Anna sees it!"]
 
@@ -26,7 +26,7 @@ def pieces(tmp_path):
         hard_vocab_limit=False, minloglevel=2,
     )  # fmt: skip
     settings = {"source_lang": "en_XX", "target_lang": "de_DE"}
-    (tmp_path / "manifest.json").write_text(json.dumps({"settings": settings}))
+    write_json(tmp_path / "manifest.json", {"settings": settings})
     return tmp_path
 
 
@@ -97,15 +97,14 @@ def test_text_of_a_given_model(tmp_path):
     """Each side's subwords are in its own dictionary; punctuation is as its corpus had it."""
     (tmp_path / "bpe.codes").write_text("#version: 0.2\na b</w>\n", encoding="utf-8")
     for lang, words in {"en": ["ab"], "de": ["a@@", "b"]}.items():
-        lines = "".join(f"{word} 1\n" for word in words)
-        (tmp_path / f"dict.{lang}.txt").write_text(lines, encoding="utf-8")
+        write_lines(tmp_path / f"dict.{lang}.txt", (f"{word} 1" for word in words))
     for normalise, dash in ((True, "-"), (False, "–")):
         settings = {
             "source_lang": "en",
             "target_lang": "de",
             "normalise_punctuation": normalise,
         }
-        (tmp_path / "manifest.json").write_text(json.dumps({"settings": settings}))
+        write_json(tmp_path / "manifest.json", {"settings": settings})
         for lang, word in (("en", "ab"), ("de", "a@@ b")):
             assert open_text(tmp_path, lang).encode(["ab –"]) == [f"{word} {dash}"]
 
@@ -114,6 +113,6 @@ def test_text_of_a_given_model(tmp_path):
 def test_another_file_that_splits_text_is_another_vocabulary(tmp_path, name):
     digests = set()
     for sha in "12":
-        (tmp_path / "manifest.json").write_text(json.dumps({"outputs": {name: sha}}))
+        write_json(tmp_path / "manifest.json", {"outputs": {name: sha}})
         digests.add(vocabulary_digest(tmp_path))
     assert len(digests) == 2

@@ -14,6 +14,7 @@ from gtransformer.preprocess.tokenisers import (
     save_wordpieces,
 )
 from tests.bert import save_bert, skip_without_transformers
+from tests.support import write_lines
 
 LINES = [
     "Das Haus ist alt.",
@@ -29,9 +30,7 @@ def model(tmp_path_factory) -> Path:
     its pieces.
     """
     folder = tmp_path_factory.mktemp("pieces")
-    (folder / "text").write_text(
-        "".join(f"{line} x[de_DE] [de_DE]\n" for line in LINES * 50), encoding="utf-8"
-    )
+    write_lines(folder / "text", (f"{line} x[de_DE] [de_DE]" for line in LINES * 50))
     SentencePieceTrainer.train(
         input=str(folder / "text"), model_prefix=str(folder / "m"), vocab_size=330,
         hard_vocab_limit=False,

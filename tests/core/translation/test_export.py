@@ -4,7 +4,6 @@ not fit.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ import sys
 import pytest
 import torch
 
+from gtransformer.files import write_json
 from gtransformer.models.saved import read_parameters
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.model_directory import ModelDirectory
@@ -46,7 +46,7 @@ def parts(saved_model, tmp_path):
         "--save-dir",
         str(run),
     ]
-    (run / "train.json").write_text(json.dumps({"command": command}))
+    write_json(run / "train.json", {"command": command})
     return tmp_path
 
 
@@ -191,7 +191,7 @@ def test_instances_are_as_long_as_those_trained_on(parts, options, limits):
 def test_the_search_is_that_of_the_runs_recipe(parts):
     """As training noted it, with what is given in its place."""
     noted = {"beam": 4, "lenpen": "0.6", "strategy": "sequential", "fp16": True, "nbest": 3}
-    (parts / "run" / "generate.json").write_text(json.dumps(noted))
+    write_json(parts / "run" / "generate.json", noted)
     for options, wanted in (
         ([], SearchOptions(beam=4, lenpen=0.6, strategy="sequential")),
         (["--beam", "2", "--strategy", "full"], SearchOptions(beam=2, lenpen=0.6)),

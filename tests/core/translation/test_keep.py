@@ -12,9 +12,10 @@ from gtransformer.translation.api import GTransformer
 from gtransformer.translation.engine import Engine, Hypothesis
 from gtransformer.translation.keep import PLACEHOLDERS, USUAL, Keep
 from gtransformer.translation.lines import LIST_MARK
-from tests.support import command
+from tests.support import command, write_lines
 
 main = command("translate")
+
 
 KEPT = {
     "See https://example.org/a_b?c=d, or www.example.org/x.": [
@@ -101,7 +102,7 @@ def test_a_manual(saved_model, tmp_path, capfd, monkeypatch, placeholders):
         monkeypatch.setattr(Engine, "translate", lambda self, *arguments: copying(*arguments))
     monkeypatch.setattr(GTransformer, "survives", lambda self, text: True)
     lines = 10 * MANUAL
-    (tmp_path / "in.md").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    write_lines(tmp_path / "in.md", lines)
     line = ["--model", str(saved_model), "--cpu", "--one-document", str(tmp_path / "in.md")]
     assert main([*line, "-o", str(tmp_path / "out.md")]) == 0
     out = (tmp_path / "out.md").read_text(encoding="utf-8").split("\n")[:-1]

@@ -7,7 +7,6 @@ gtransformer translate the plain text.
 from __future__ import annotations
 
 import io
-import json
 import re
 import sys
 from pathlib import Path
@@ -23,6 +22,7 @@ from gtransformer.translation.api import GTransformer
 from tests.commands import run
 from tests.hard_text import hard_lines
 from tests.saved_model import MAX_INSTANCE_TOKENS, SHORT, make_model
+from tests.support import read_jsonl, write_lines
 
 pytestmark = pytest.mark.slow
 
@@ -75,8 +75,7 @@ def binarise(instances: list[str], model: Path, folder: Path) -> None:
 
 def written_sentences(folder: Path) -> list[list[str]]:
     """The sentences of every instance, as ``--gen-output`` has written them."""
-    lines = (folder / "out.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line)["hypotheses"][0]["sentences"] for line in lines]
+    return [line["hypotheses"][0]["sentences"] for line in read_jsonl(folder / "out.jsonl")]
 
 
 def plain(sentences: list[list[str]], model: Path) -> list[str]:
@@ -112,7 +111,7 @@ def test_generate_interactive_and_translate_agree(text, saved_model, tmp_path, m
         saved_model, "en"
     ).encode  # a model directory has all that a prepared corpus gives to it
     lines = [line for document in text for line in ("<d>", *encode(document))]
-    (tmp_path / "bpe.en").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    write_lines(tmp_path / "bpe.en", lines)
     write_instances(
         tmp_path / "bpe.en",
         tmp_path / "bpe.en",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import torch
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from torch import Tensor
 
+from gtransformer.files import write_json
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.convert import convert
 
@@ -91,10 +91,6 @@ def pieces_of(file: Path) -> list[str]:
     """Without ``<unk>``, ``<s>`` and ``</s>``, which come first."""
     processor = SentencePieceProcessor(model_file=str(file))
     return [processor.id_to_piece(number) for number in range(3, processor.get_piece_size())]
-
-
-def write_json(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content), encoding="utf-8")
 
 
 def numbered(words: list[str]) -> dict[str, int]:

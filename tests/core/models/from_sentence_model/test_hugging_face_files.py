@@ -12,14 +12,13 @@ import pytest
 from sentencepiece import SentencePieceTrainer
 
 from gtransformer.errors import UserError
-from gtransformer.files import read_json
+from gtransformer.files import read_json, write_json
 from gtransformer.translation.convert import convert
 from tests.core.models.from_sentence_model.hf_folders import (
     Folder,
     load,
     many_languages,
     marian,
-    write_json,
 )
 from tests.support import command
 

@@ -4,7 +4,6 @@ pieces and log probabilities.
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import tarfile
@@ -14,7 +13,7 @@ import pytest
 import torch
 
 from gtransformer.errors import UserError
-from gtransformer.files import read_json
+from gtransformer.files import read_json, write_json
 from gtransformer.models.from_sentence_model.sentence_model import ModelVocabulary
 from gtransformer.preprocess.tokenisers import SentencePieces
 from gtransformer.translation.api import GTransformer
@@ -137,7 +136,7 @@ def test_a_language_without_a_row(tmp_path: Path):
     (folder / "added_tokens.json").unlink()
     listed = read_json(folder / "special_tokens_map.json")
     listed["additional_special_tokens"] = [NEW]
-    (folder / "special_tokens_map.json").write_text(json.dumps(listed), encoding="utf-8")
+    write_json(folder / "special_tokens_map.json", listed)
     convert(folder, tmp_path / "model", *pair, {}, {})
     target = GTransformer.from_pretrained(tmp_path / "model", device="cpu").engine.target
     assert target.index(NEW) == before - 1

@@ -8,6 +8,7 @@ import hashlib
 import json
 import lzma
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,6 +112,27 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
         if replaceable:
             temporary.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def atomic_directory(path: Path) -> Iterator[Path]:
+    """Give the folder to write in; it becomes ``path``, where there is nothing by then. After an
+    error or interrupt nothing is left of it.
+    """
+    # Beside its place, since a rename across file systems is not atomic.
+    work = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    work.mkdir(parents=True)
+    try:
+        yield work
+        os.replace(work, path)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def write_lines(path: str | Path, lines: Iterable[str]) -> None:
+    """Write lines, atomically."""
+    with atomic_write(path) as stream:
+        stream.writelines(f"{line}\n" for line in lines)
 
 
 def write_json(path: str | Path, value: Any) -> None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from joblib import cpu_count
+
 from gtransformer.cli.parser import CommandParser
 from gtransformer.evaluation.tables import align
 from gtransformer.preprocess.manifest import TOKENISERS, Settings, unknown_warnings
-from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.pipeline import prepare, warn
 
 
@@ -50,8 +51,8 @@ def add_options(parser: CommandParser) -> None:
     moses = "normalise punctuation by Moses' rules"
     add("--normalise-punctuation", action="store_true", help=moses)
     add("--overwrite", action="store_true", help="replace a corpus of other files or options")
-    processes, cores = "number of processes (default: all cores)", available_cores()
-    add("--workers", type=int, default=cores, metavar="N", help=processes)
+    processes = "number of processes (default: all cores)"
+    add("--workers", type=int, default=cpu_count(), metavar="N", help=processes)
 
 
 def settings_from(args: argparse.Namespace) -> Settings:

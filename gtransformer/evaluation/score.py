@@ -34,7 +34,7 @@ from gtransformer.evaluation.segments import (
     segments_of_translations,
 )
 from gtransformer.evaluation.significance import compare
-from gtransformer.files import read_lines, sha256
+from gtransformer.files import read_lines, sha256, write_lines
 from gtransformer.preprocess.chain import pieces_file
 from gtransformer.preprocess.instances import BEGIN, END
 from gtransformer.preprocess.plain_text import read_plain, read_shaped, write_documents
@@ -79,7 +79,7 @@ def add_comet(command: str, systems: Sequence[Evaluation], source: str | Path) -
     }
     with tempfile.TemporaryDirectory() as folder:
         for name, lines in texts.items():
-            Path(folder, name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            write_lines(Path(folder, name), lines)
         done = subprocess.run(
             line, cwd=folder, env=environment, capture_output=True, encoding="utf-8"
         )

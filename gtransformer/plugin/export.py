@@ -81,9 +81,7 @@ def export(
     pair = settings["source_lang"], settings["target_lang"]
     # All that a translation needs: pieces or codes, truecasers, dictionaries, the model.
     with new_directory(output) as work:
-        copies = {path.name: path for path in text_files(prepared)}
-        for lang in pair:
-            copies[f"dict.{lang}.txt"] = prepared / "bin" / f"dict.{lang}.txt"
-        for name, source in copies.items():
-            shutil.copyfile(source, work / name)
+        dictionaries = (prepared / "bin" / f"dict.{lang}.txt" for lang in pair)
+        for path in [*text_files(prepared), *dictionaries]:
+            shutil.copyfile(path, work / path.name)
         return write_model(work, model, settings, search, {"checkpoint": checkpoint.name, **origin})

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from gtransformer.data.translations import split_sentences
 from gtransformer.errors import UserError
+from gtransformer.files import write_lines
 from gtransformer.models.common.model import needs_of
 from gtransformer.plugin.options import Options, option_of
-from gtransformer.plugin.scores import write_lines
 from gtransformer.search.beam import Scoring
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.strategies import PARALLEL
@@ -126,13 +126,18 @@ class TranslationWriter:
         for row, (number, nbest) in enumerate(zip(sample["id"].tolist(), hypotheses, strict=True)):
             # So that gtransformer score can put sentences back into their documents.
             document, first, count, *current = self.spans[number]
+            entries = []
+            for hypothesis in nbest[:most]:
+                tokens, score = hypothesis["tokens"].tolist(), float(hypothesis["score"])
+                sentences = split_sentences(tokens, self.dictionary, self.skipped)
+                entries.append({"score": round(score, 6), "sentences": sentences})
             instance = {
                 "id": number,
                 "document": document,
                 "first_sentence": first,
                 "sentences": count,
                 "current": current,
-                "hypotheses": [self._entry(hypothesis) for hypothesis in nbest[:most]],
+                "hypotheses": entries,
             }
             self.lines[number] = json.dumps(instance, ensure_ascii=False)
             # As the release's files: subwords with <s> and </s>.
@@ -146,10 +151,6 @@ class TranslationWriter:
                 lines = [self.segments[number][side] for number in sorted(self.segments)]
                 write_lines(f"{self.prefix}.seg.{kind}", lines)
             logger.info("wrote %d instances to %s", len(self.lines), self.path)
-
-    def _entry(self, hypothesis: dict) -> dict:
-        sentences = split_sentences(hypothesis["tokens"].tolist(), self.dictionary, self.skipped)
-        return {"score": round(float(hypothesis["score"]), 6), "sentences": sentences}
 
     def _text(self, tokens: Tensor) -> str:
         """Return an instance as subwords with ``<s>`` and ``</s>``."""

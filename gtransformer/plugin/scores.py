@@ -9,9 +9,7 @@ and quotation marks are counted over the instance.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Optional
 
 from fairseq.data import Dictionary, data_utils
@@ -21,7 +19,7 @@ from omegaconf import OmegaConf, open_dict
 from sacrebleu.metrics import BLEU
 
 from gtransformer.data.translations import align_sentences
-from gtransformer.files import atomic_write
+from gtransformer.files import write_lines
 
 logger = logging.getLogger(__name__)
 
@@ -58,12 +56,6 @@ def sentences_of(text: str) -> list[str]:
     """
     *sentences, rest = [part.strip() for part in text.replace("<s>", "").split("</s>")]
     return [*sentences, rest] if rest else sentences
-
-
-def write_lines(path: str | Path, lines: Sequence[str]) -> None:
-    """Write lines to a file."""
-    with atomic_write(path) as stream:
-        stream.writelines(f"{line}\n" for line in lines)
 
 
 @dataclass

@@ -36,14 +36,12 @@ TEXT_FILES = (CODES, f"{TRUECASER}*", *PIECE_FILES, TARGET_PIECES, WORDPIECE_FIL
 def prepared_settings(prepared: str | Path) -> dict[str, Any]:
     """Read the settings of a prepared corpus or model directory; UserError if it is neither."""
     manifest = Path(prepared) / "manifest.json"
-    content = read_json(manifest)
-    settings = content.get("settings") if isinstance(content, dict) else None
-    if not isinstance(settings, dict) or not {"source_lang", "target_lang"} <= settings.keys():
-        raise UserError(
-            f"{manifest}: not of a corpus that gtransformer prepare has made, nor of a model "
-            "directory"
-        )
-    return settings
+    match read_json(manifest):
+        case {"settings": {"source_lang": _, "target_lang": _} as settings}:
+            return settings
+    raise UserError(
+        f"{manifest}: not of a corpus that gtransformer prepare has made, nor of a model directory"
+    )
 
 
 def text_files(prepared: Path) -> list[Path]:

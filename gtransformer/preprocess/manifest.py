@@ -18,7 +18,7 @@ from gtransformer.optional import read_wordpiece_tokeniser
 from gtransformer.preprocess.chain import dictionary_of, prepared_settings, text_files
 from gtransformer.preprocess.clean import CleanReport
 from gtransformer.preprocess.instances import InstanceReport
-from gtransformer.preprocess.tokenisers import SentencePieces, codes_fit, read_codes
+from gtransformer.preprocess.tokenisers import SEPARATOR, SentencePieces, read_codes
 
 SENTENCEPIECE, MOSES = TOKENISERS = ("sentencepiece", "moses")
 # Files of a BERT's tokeniser.
@@ -149,7 +149,10 @@ def check_given(settings: Settings) -> None:
     dictionaries = settings.dictionaries()
     words = frozenset(word for path in dictionaries for word in dictionary_words(path))
     if settings.bpe_codes:
-        fits = codes_fit(read_codes(settings.bpe_codes), words)
+        pieces = ["".join(line.split()) for line in read_codes(settings.bpe_codes)]
+        forms = [piece.removesuffix("</w>") for piece in pieces]
+        forms += [piece + SEPARATOR for piece in pieces]
+        fits = not words.isdisjoint(forms)
     elif settings.sentencepiece:
         if any(file.suffix == ".json" for file in settings.given_files()):
             raise UserError(

@@ -17,14 +17,7 @@ CHUNK = 10_000
 Work = Callable[[Sequence[str]], Any]
 
 
-def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    from joblib import cpu_count  # slow to import, and translation needs none of it
-
-    return cpu_count()
-
-
-def progress(iterable: Iterable[Any] | None = None, label: str = "", **options: Any) -> tqdm:
+def progress(iterable: Iterable[Any], label: str, **options: Any) -> tqdm:
     """Return a progress bar on stderr; in a log file it prints a line about every ten seconds."""
     options = {"unit_scale": True, "mininterval": 0.5 if os.isatty(2) else 10, **options}
     return tqdm(iterable, desc=label, leave=False, dynamic_ncols=True, delay=1, **options)
@@ -39,7 +32,7 @@ def map_chunks(
     The result of ``work`` must not depend on the chunks, and both must be picklable. Raises the
     errors of ``work``.
     """
-    from joblib import Parallel, delayed
+    from joblib import Parallel, delayed  # slow, and translation needs none of it
 
     lines = iter(lines)
     chunks = iter(lambda: list(islice(lines, size)), [])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Iterable
@@ -12,6 +11,7 @@ from typing import Any
 
 from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.errors import UserError
+from gtransformer.files import atomic_directory, write_lines
 from gtransformer.preprocess import manifest
 from gtransformer.preprocess.chain import (
     CODES,
@@ -77,17 +77,12 @@ def prepare(
         _report(f"{output}: prepared before from the same files with the same settings, kept")
         return found
 
-    # Written beside the final place, so that an interrupted run leaves nothing that looks finished.
-    work = output.with_name(f"{output.name}.{os.getpid()}.tmp")
-    try:
+    with atomic_directory(output) as work:
         counts = build(splits, work, settings)
         shutil.rmtree(work / STEPS)
         made = manifest.write(work, settings, requested, counts, command)
         if output.exists():  # an earlier corpus, and nothing else (``manifest.kept`` has looked)
             shutil.rmtree(output)
-        os.replace(work, output)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     return made
 
 
@@ -186,9 +181,7 @@ def take_given(folder: Path, settings: Settings) -> None:
         if settings.sentencepiece_target:
             shutil.copy(settings.sentencepiece_target, folder / TARGET_PIECES)
     elif settings.bpe_codes:
-        (folder / CODES).write_text(
-            "".join(f"{line}\n" for line in read_codes(settings.bpe_codes)), encoding="utf-8"
-        )
+        write_lines(folder / CODES, read_codes(settings.bpe_codes))
     elif settings.bert:
         save_wordpieces(settings.bert, folder / WORDPIECE_FILE)
         # BERT's own vocabulary file also has special tokens, which fairseq adds itself.

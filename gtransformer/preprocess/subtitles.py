@@ -85,7 +85,14 @@ def translate_file(
     film = load(path, with_html)
     parts = parts_of(film)
     joined = sentences(parts)
-    translations = translate(to_lines(joined, gap))
+    lines, end = [DOCUMENT], None
+    for sentence in joined:
+        # Times are milliseconds.
+        if end is not None and sentence[0].cue.start - end > 1000 * gap:
+            lines.append(DOCUMENT)
+        end = max(end or 0, sentence[-1].cue.end)
+        lines.append(" ".join(part.text for part in sentence))
+    translations = translate(lines)
     is_vtt = endings[1] == ".vtt"
     put_back(parts, joined, translations, partial(escape, quote=False) if is_vtt else str)
     if with_html and is_vtt:
@@ -165,22 +172,6 @@ def _goes_on(part: Part, following: Part) -> bool:
     # A title in capitals is a sentence; so are the cues of scripts without capitals, which often
     # lack full stops.
     return any(letter.islower() for letter in part.text)
-
-
-def to_lines(joined: list[list[Part]], gap: float) -> list[str]:
-    """Return a line of text for each sentence, and a line ``<d>`` before each document.
-
-    ``gap``: seconds without a cue that separate documents.
-    """
-    lines = [DOCUMENT]
-    end = None
-    for sentence in joined:
-        # Times are milliseconds.
-        if end is not None and sentence[0].cue.start - end > 1000 * gap:
-            lines.append(DOCUMENT)
-        end = max(end or 0, sentence[-1].cue.end)
-        lines.append(" ".join(part.text for part in sentence))
-    return lines
 
 
 def put_back(

@@ -109,7 +109,7 @@ def _same(sentence: str, segment: str) -> bool:
 
 
 def read_ctxpro(
-    items: Sequence[Path], inputs: Sequence[Path], without: Sequence[Path] = ()
+    items: Sequence[Path], inputs: Sequence[Path], without: Sequence[Path]
 ) -> tuple[list[Entry], list[list[str]], LeftOut]:
     """Return entries and documents of several files, and which entries were left out.
 

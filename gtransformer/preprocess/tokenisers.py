@@ -214,16 +214,6 @@ def read_codes(path: str | Path) -> list[str]:
     return lines
 
 
-def codes_fit(codes: Iterable[str], words: Iterable[str]) -> bool:
-    """Return whether a dictionary has at least one of the subwords that the codes produce."""
-    known = frozenset(words)
-    merged = ("".join(line.split()) for line in codes if not line.startswith("#version"))
-    return any(
-        (piece.removesuffix("</w>") in known) or (f"{piece}{SEPARATOR}" in known)
-        for piece in merged
-    )
-
-
 def read_bpe(codes: Path, known: Iterable[str] | None = None) -> BPE:
     """Return subword-nmt's encoder.
 

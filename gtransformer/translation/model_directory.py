@@ -13,10 +13,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +24,7 @@ from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.data.sides import Sides
 from gtransformer.errors import UserError
-from gtransformer.files import read_json, write_json
+from gtransformer.files import atomic_directory, read_json, write_json
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.saved import save
 from gtransformer.preprocess.chain import MODEL_KIND, prepared_settings
@@ -89,8 +87,7 @@ def check_search(settings: Mapping[str, Any], options: SearchOptions) -> None:
         )
 
 
-@contextmanager
-def new_directory(output: Path) -> Iterator[Path]:
+def new_directory(output: Path) -> AbstractContextManager[Path]:
     """Give the folder to write a model directory in; it becomes ``output`` at the end, and is
     removed on an error.
 
@@ -98,15 +95,7 @@ def new_directory(output: Path) -> Iterator[Path]:
     """
     if output.exists() and not (output.is_dir() and not any(output.iterdir())):
         raise UserError(f"{output}: exists already; remove it or give another name")
-    # Beside the output, since a rename across file systems is not atomic.
-    work = output.with_name(f"{output.name}.{os.getpid()}.tmp")
-    work.mkdir(parents=True)
-    try:
-        yield work
-        os.replace(work, output)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
+    return atomic_directory(output)
 
 
 def write_model(

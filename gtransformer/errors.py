@@ -113,8 +113,6 @@ def install_excepthook() -> None:
     traceback.
     """
     previous = sys.excepthook
-    if getattr(previous, "reports_user_errors", False):
-        return
 
     def hook(kind, error, trace) -> None:
         message = explain(error)
@@ -123,5 +121,4 @@ def install_excepthook() -> None:
         else:
             print(f"error: {with_pip_names(message)}", file=sys.stderr)
 
-    hook.reports_user_errors = True
     sys.excepthook = hook

@@ -26,14 +26,12 @@ def read_wordpiece_tokeniser(folder: str | Path):
     return BertTokenizerFast.from_pretrained(folder, local_files_only=True)
 
 
-def import_user_dir(folder: str | Path | None) -> None:
-    """Import the code of a user-dir, unless it is None or has been imported.
+def import_user_dir(folder: str | Path) -> None:
+    """Import the code of a user-dir, unless it has been imported.
 
     fairseq's own parsers import only the user-dir on the command line of the process. Raises
     UserError if there is no such folder.
     """
-    if folder is None:
-        return
     folder = Path(folder).absolute()
     if not (folder / "__init__.py").is_file():
         raise UserError(

@@ -62,9 +62,10 @@ def read_state(path: Path) -> dict[str, Any]:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
     except Exception as error:  # a damaged file makes the loader raise anything
         raise UserError(f"{path}: cannot be read as a checkpoint of fairseq ({error})") from None
-    if not isinstance(state, dict) or not isinstance(state.get("model"), Mapping):
-        raise UserError(f"{path}: no checkpoint of fairseq, it holds no model")
-    return state
+    match state:
+        case {"model": Mapping()}:
+            return state
+    raise UserError(f"{path}: no checkpoint of fairseq, it holds no model")
 
 
 def checkpoint_of(directory: Path) -> dict[str, Any]:

@@ -60,9 +60,12 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             loss, nll = fused_cross_entropy(*product, self.eps)
             of_words = {}
             if not model.training and hasattr(self.task, "sides"):
-                # Tokens that search inserts itself.
+                # Words are all but the tokens that search inserts itself.
                 forced = torch.isin(targets, targets.new_tensor(self.task.sides.unpredicted))
-                of_words = self._of_words(*product, forced, nll)
+                states, weight, goals = product
+                goals = goals[forced]
+                _, theirs = fused_cross_entropy(states[forced], weight, goals, 0.0)
+                of_words = {WORD_NLL: nll - theirs, WORDS: len(targets) - len(goals)}
         return self._result(sample, sample["target"].size(0), loss, nll, of_words)
 
     def _result(
@@ -80,18 +83,6 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             **of_words,
         }
         return loss, sample_size, logs
-
-    def _of_words(
-        self, features: Tensor, weight: Tensor, targets: Tensor, forced: Tensor, nll: Tensor
-    ) -> dict[str, Tensor | int]:
-        """Return the negative log likelihood of words (all targets but those ``forced``), and their
-        number.
-        """
-        forced = forced.nonzero().squeeze(1)
-        _, theirs = fused_cross_entropy(
-            features.index_select(0, forced), weight, targets.index_select(0, forced), 0.0
-        )
-        return {WORD_NLL: nll - theirs, WORDS: len(targets) - len(forced)}
 
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:

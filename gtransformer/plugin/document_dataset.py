@@ -62,17 +62,9 @@ class DocumentPairDataset(LanguagePairDataset):
         shuffle: bool = True,
         seed: int = 1,
     ):
-        sizes = source.sizes, None if target is None else target.sizes
-        super().__init__(
-            source,
-            sizes[0],
-            dictionary,
-            target,
-            sizes[1],
-            target_dictionary,
-            eos=language,
-            shuffle=shuffle,
-        )
+        sizes = None if target is None else target.sizes
+        sides = source, source.sizes, dictionary, target, sizes, target_dictionary
+        super().__init__(*sides, eos=language, shuffle=shuffle)
         self.language, self.word_dropout = language, word_dropout
         self.context, self.unpredicted = context, unpredicted
         self.numbers, self.spans, self.seed = numbers, spans, seed

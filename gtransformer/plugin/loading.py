@@ -122,10 +122,11 @@ def load_split(
 # --- Binaries
 
 
-def read_binaries(path: str, split: str, sides: Sides, combine: bool = False) -> list[Binaries]:
+def read_binaries(path: str, split: str, sides: Sides, combine: bool) -> list[Binaries]:
     """Return the binarised sets of a split in a data directory.
 
-    Raises UserError for missing binaries, and for those of another dictionary or without ``<s>``.
+    Raises UserError for missing binaries, for those of another dictionary or without ``<s>``, for
+    sides of unequal length, and for targets without the model's prefix.
     """
     sets: list[Binaries] = []
     while not sets or combine:
@@ -136,7 +137,19 @@ def read_binaries(path: str, split: str, sides: Sides, combine: bool = False) ->
         source = read_side(f"{prefix}{sides.pair[0]}", sides.source)
         target = read_side(f"{prefix}{sides.pair[1]}", sides.target)
         sets.append(Binaries(prefix, source, target, read_index(prefix, source)))
-        check_sides(sets[-1], sides)
+        if target is None:
+            continue
+        if len(source.counts) != len(target.counts):
+            numbers = f"{len(source.counts)} source but {len(target.counts)} target instances"
+            raise UserError(f"{prefix}*: {numbers}; prepare it again")
+        if sides.prefix is not None and len(target.counts):
+            # prepare writes it into every sentence, so that the first one tells of all.
+            if int(target.tokens(0, 1)[1]) != sides.prefix:
+                raise UserError(
+                    f"{prefix}{sides.pair[1]}: its sentences do not begin with "
+                    f"{sides.target[sides.prefix]}, as the model's do; prepare the corpus with "
+                    "--vocabulary and the directory of the converted model"
+                )
     if not sets:
         names = "-".join(sides.pair)
         raise UserError(
@@ -178,24 +191,6 @@ def read_index(prefix: str, source: SideSentences) -> InstanceIndex | None:
     return index
 
 
-def check_sides(binaries: Binaries, sides: Sides) -> None:
-    """Raise UserError for sides of unequal length, and for targets without the model's prefix."""
-    source, target = binaries.source, binaries.target
-    if target is None:
-        return
-    if len(source.counts) != len(target.counts):
-        numbers = f"{len(source.counts)} source but {len(target.counts)} target instances"
-        raise UserError(f"{binaries.prefix}*: {numbers}; prepare it again")
-    if sides.prefix is not None and len(target.counts):
-        # prepare writes it into every sentence, so that the first one tells of all.
-        if int(target.tokens(0, 1)[1]) != sides.prefix:
-            raise UserError(
-                f"{binaries.prefix}{sides.pair[1]}: its sentences do not begin with "
-                f"{sides.target[sides.prefix]}, as the model's do; prepare the corpus with "
-                "--vocabulary and the directory of the converted model"
-            )
-
-
 def check_dictionaries(first: str, path: str, pair: tuple[str, str]) -> None:
     """Raise UserError for data with another dictionary; parts of one corpus may have none."""
     for lang in pair:
@@ -210,7 +205,7 @@ def check_dictionaries(first: str, path: str, pair: tuple[str, str]) -> None:
 # --- Instances
 
 
-def form_instances(binaries: Binaries, options: Options, testing: bool = False) -> Group:
+def form_instances(binaries: Binaries, options: Options, testing: bool) -> Group:
     """Return the instances of a set by the options.
 
     Args:

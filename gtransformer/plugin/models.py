@@ -67,31 +67,20 @@ class InFairseq:
         """Build a model from fairseq's options and a task with dictionaries. Raise UserError on a
         bad combination.
         """
-        check_task(task)
-        return cls.build(
-            plain_options(cfg, cls.config_class), task.source_dictionary, task.target_dictionary
-        )
+        # fairseq's own tasks would feed single sentences without boundary tokens.
+        if isinstance(task, FairseqTask) and not hasattr(task, "sides"):
+            raise UserError("the model is for documents; give --task translation_doc")
+        options = {}
+        for option in fields(cls.config_class):
+            value = getattr(cfg, option.name)
+            # fairseq makes an Enum of an option with choices.
+            options[option.name] = str(value) if isinstance(value, Enum) else value
+        options = cls.config_class(**options)
+        return cls.build(options, task.source_dictionary, task.target_dictionary)
 
     def prepare_for_inference_(self, cfg: Any) -> None:
         """Pack weights for decoding once (called by fairseq-generate and fairseq-interactive)."""
         self.decoder.hold_weights()
-
-
-def check_task(task: object) -> None:
-    """Raise UserError for fairseq's own tasks, which would feed single sentences without boundary
-    tokens.
-    """
-    if isinstance(task, FairseqTask) and not hasattr(task, "sides"):
-        raise UserError("the model is for documents; give --task translation_doc")
-
-
-def plain_options(cfg: Any, kind: type[DocumentModelConfig]) -> DocumentModelConfig:
-    """Return fairseq's options of a model as the model's own dataclass."""
-    values = {option.name: getattr(cfg, option.name) for option in fields(kind)}
-    # fairseq makes an Enum of an option with choices.
-    return kind(
-        **{name: str(value) if isinstance(value, Enum) else value for name, value in values.items()}
-    )
 
 
 def fairseq_options(

@@ -74,23 +74,19 @@ class Options:
         self.whole_documents = self.strategy.tokens is not None or context[0] is not None
         self.further = list(filter(None, utils.split_paths(cfg.more_training_data or "")))
         self.sentences_together = cfg.batch_sentences if self.ordered else None
-        self._check()
-
-    def _check(self) -> None:
-        """Raise UserError for options of generation of which one would silently be ignored."""
-        strategy, scheme = str(self.cfg.strategy), self.scheme
-        check_sentence_rule(self.rule, strategy)
+        # Of these options of generation one would silently be ignored.
+        check_sentence_rule(self.rule, kind)
         ignored = self.has_strategy or self.rule == OFF
-        if self.cfg.first_pass and (scheme.kind != "sliding" or ignored):
+        if cfg.first_pass and (self.scheme.kind != "sliding" or ignored):
             raise UserError(
                 "--first-pass needs --instances sliding --context-sentences K, and neither "
                 "--strategy nor --sentence-rule off"
             )
-        windows_of_instances = self.strategy.tokens is not None and scheme.kind != STORED
-        if windows_of_instances or (self.has_strategy and scheme.single_targets):
+        windows_of_instances = self.strategy.tokens is not None and self.scheme.kind != STORED
+        if windows_of_instances or (self.has_strategy and self.scheme.single_targets):
             raise UserError(
-                f"--strategy {strategy} walks through whole documents, not through --instances "
-                f"{scheme.kind}; leave one of them out"
+                f"--strategy {kind} walks through whole documents, not through --instances "
+                f"{self.scheme.kind}; leave one of them out"
             )
 
     def check_training(self, model_cfg: Any, whole: DictConfig | None) -> None:
@@ -130,7 +126,10 @@ class Options:
                     "source sentences as context; give --instances current --context-sentences K"
                 )
             return
-        if scheme.is_unequal and self.needs_equal_sides(model):
+        # A layer declares whom it sees; models of fairseq declare nothing.
+        scopes = model.decoder.scopes("source") if hasattr(model.decoder, "scopes") else ()
+        aligned = any(scope.pairs_sentences for scope in scopes)
+        if scheme.is_unequal and (aligned or needs.numbers or needs.batch or self.rule == ON):
             raise UserError(
                 f"--context-sentences {scheme.context} and --target-context-sentences "
                 f"{scheme.before_target}: this model or --sentence-rule on needs as many sentences "
@@ -147,14 +146,6 @@ class Options:
                     "--batch-order document --instances sliding --context-sentences K "
                     "--context-loss off, and no --strategy"
                 )
-
-    def needs_equal_sides(self, model: nn.Module) -> bool:
-        """Return whether a model needs as many target as source sentences in every instance."""
-        needs = needs_of(model)
-        # A layer declares whom it sees; models of fairseq declare nothing.
-        scopes = model.decoder.scopes("source") if hasattr(model.decoder, "scopes") else ()
-        aligned = any(scope.pairs_sentences for scope in scopes)
-        return aligned or needs.numbers or needs.batch or self.rule == ON
 
     def keeps_sentences(self, model: nn.Module) -> bool:
         """Return whether translations must have as many sentences as their source.

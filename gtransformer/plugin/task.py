@@ -216,13 +216,11 @@ class TranslationDocTask(TranslationTask):
             DocumentScorer.numbers += sample["id"].tolist()
         return hypos
 
-    def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+    def train_step(self, sample, *more, **options):
         """Make fairseq's training step on the targets that count in the loss."""
-        return super().train_step(
-            counted(sample), model, criterion, optimizer, update_num, ignore_grad
-        )
+        return super().train_step(counted(sample), *more, **options)
 
-    def valid_step(self, sample, model, criterion):
+    def valid_step(self, sample, *more):
         """Compute the loss, and BLEU counts with ``--eval-bleu``.
 
         An empty batch, which fairseq-validate gives to one of several processes, has none.
@@ -231,7 +229,7 @@ class TranslationDocTask(TranslationTask):
             return 0.0, 0, {}
         # A dummy batch, which fairseq takes from a compiled training, has no target.
         whole = {"whole_target": sample.get("target")}
-        return super().valid_step(counted(sample) | whole, model, criterion)
+        return super().valid_step(counted(sample) | whole, *more)
 
     def _inference_with_bleu(self, generator, sample, model):
         """Return BLEU of a batch; fairseq sums the counts and logs ``bleu``."""

@@ -62,13 +62,6 @@ class Recipe:
         """Return the options of fairseq-train."""
         return self.options("task", "train")
 
-    def preparing(self) -> Options:
-        """Return the options of gtransformer prepare: section ``prepare``, and the languages of the
-        task.
-        """
-        languages = {key: self.task[key] for key in LANGUAGES if key in self.task}
-        return self.options("prepare") | languages
-
 
 def recipe_names() -> list[str]:
     """Return the names of the package's recipes: those of ``configs/``, then folder by folder."""

@@ -79,7 +79,9 @@ class Run:
         way.
         """
         words = ["gtransformer", "prepare", str(self.raw), str(self.prepared)]
-        self._run("prepare", words, self.recipe.preparing())
+        task = self.recipe.task
+        languages = {key: task[key] for key in LANGUAGES if key in task}
+        self._run("prepare", words, self.recipe.options("prepare") | languages)
 
     def train(self) -> None:
         """Run fairseq-train, which resumes from the last checkpoint if there is one; then average,

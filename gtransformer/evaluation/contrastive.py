@@ -16,9 +16,9 @@ from gtransformer.evaluation.sentence_scores import (
     Request,
     SentenceScorer,
     TokenLists,
-    silent,
     size,
 )
+from gtransformer.models.common.model import needs_of
 from gtransformer.preprocess.chain import prepared_settings
 from gtransformer.preprocess.suites import Item
 
@@ -87,7 +87,7 @@ def score_items(
     items: Sequence[Item],
     encode_source: Encode,
     encode_target: Encode,
-    progress: Progress = silent,
+    progress: Progress = iter,
     capacity: Capacity | None = None,
 ) -> list[Outcome]:
     """Score every candidate of every item, each in its context; outcomes in the order of ``items``.
@@ -156,9 +156,8 @@ def _requests(
             [Request(source, text[-written:], (written - 1,), name)] for text in candidates
         ], read - 1
     most = min(capacity.sentences or len(source), len(source))
-    written = (
-        1 if scorer.translates_last_sentence_only else capacity.target_sentences or len(source)
-    )
+    single = needs_of(scorer.model).last_sentence_only
+    written = 1 if single else capacity.target_sentences or len(source)
     # The model cannot read the text as a whole.
     if min(most, written) < len(source):
         return [

@@ -56,8 +56,6 @@ def read_side(prepared: Path, instance_index: InstanceIndex, lang: str) -> Docum
 def read_target_pieces(prepared: Path, instance_index: InstanceIndex) -> list[list[str]]:
     """Return the target side by instance, sentences of pieces as fairseq-generate reads them;
     unknown ones are ``UNKNOWN``.
-
-    Raises UserError if they do not match the instance index.
     """
     target = instance_index.target_lang
     path = prepared / INSTANCES / f"{instance_index.split}.{target}"
@@ -69,7 +67,6 @@ def read_target_pieces(prepared: Path, instance_index: InstanceIndex) -> list[li
         instances.append(
             [" ".join(p if p in words else UNKNOWN for p in sentence) for sentence in pieces]
         )
-    join(instance_index, instances)
     return instances
 
 
@@ -122,7 +119,7 @@ def render(
     return reference, [text(sentences) for sentences in produced], "13a"
 
 
-def release_text(prepared: str | Path, lang: str) -> Callable[[Sequence[str]], list[str]]:
+def release_text(prepared: Path, lang: str) -> Callable[[Sequence[str]], list[str]]:
     """Return a function from the subwords of an instance's sentences to the release's text.
 
     It always uses sacremoses, as the release does; as many sentences come out as go in. Scores of a
@@ -131,7 +128,7 @@ def release_text(prepared: str | Path, lang: str) -> Callable[[Sequence[str]], l
     from sacremoses import MosesDetokenizer  # takes a second
 
     detokenise = MosesDetokenizer(two_letters(lang)).detokenize
-    has_pieces = pieces_file(Path(prepared))
+    has_pieces = pieces_file(prepared)
 
     def instance(sentences: Sequence[str]) -> list[str]:
         joined = remove_bpe_lines(sentences)

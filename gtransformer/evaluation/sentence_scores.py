@@ -25,11 +25,6 @@ TokenLists = list[list[int]]
 Progress = Callable[[Iterable], Iterable]
 
 
-def silent(batches: Iterable) -> Iterable:
-    """Show no progress."""
-    return batches
-
-
 @dataclass(frozen=True)
 class Layout:
     """The form of a text as one sequence of tokens, given by indices of one dictionary.
@@ -126,15 +121,7 @@ class SentenceScorer:
             Layout(target.eos(), target.bos(), prefix_of(model, target)),
         )
 
-    @property
-    def translates_last_sentence_only(self) -> bool:
-        """Whether the model translates only the last sentence of its source, so that a target is
-        one sentence.
-        """
-        needs = getattr(self.model, "needs", None)
-        return needs is not None and needs.last_sentence_only
-
-    def score(self, requests: Sequence[Request], progress: Progress = silent) -> list[list[float]]:
+    def score(self, requests: Sequence[Request], progress: Progress = iter) -> list[list[float]]:
         """Return for each request the log probability (natural logarithm) of its scored sentences.
 
         Batching does not change the result beyond rounding. ``progress`` wraps the list of batches.
@@ -145,7 +132,7 @@ class SentenceScorer:
         ]
 
     def score_tokens(
-        self, requests: Sequence[Request], progress: Progress = silent
+        self, requests: Sequence[Request], progress: Progress = iter
     ) -> list[list[list[float]]]:
         """Return the same as ``score`` by token: a list for each sentence; the last token is
         ``</s>``.

@@ -6,7 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -60,8 +60,8 @@ class TranslatedLine:
 
     line: InputLine
     translations: list[Translation]
-    at_limit: bool = False
-    lost: bool = False
+    at_limit: bool
+    lost: bool
 
     def as_text(self) -> str:
         """Return the best translation; ``<d>`` for ``<d>``, "" for any other line that is not a
@@ -224,7 +224,7 @@ class GTransformer:
         # Lazily: a window is translated and given back before the next lines are read.
         text = read_text(lines, self.encode, split, longest, one_document, self.keep)
         for window in self._windows(text, options):
-            yield [self._restored(line) for line in self._translate(window, options)]
+            yield self._translate(window, options)
 
     def encode(self, sentences: Sequence[str]) -> list[list[str]]:
         """Return the subwords of plain source sentences; as many come back as went in."""
@@ -241,14 +241,6 @@ class GTransformer:
                 if token not in vocabulary.indices or token.startswith("<0x"):
                     return False
         return self.target_text.decode([line]) == [text]
-
-    def _restored(self, line: TranslatedLine) -> TranslatedLine:
-        """Return a line with its spans for the placeholders."""
-        found = [self.keep.restore(one.text, line.line.spans) for one in line.translations]
-        translations = [
-            replace(one, text=text) for (text, _), one in zip(found, line.translations, strict=True)
-        ]
-        return replace(line, translations=translations, lost=any(lost for _, lost in found))
 
     def _windows(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[Window]:
         strategy, boundary = options.decoding_strategy(), self.engine.boundary_tokens
@@ -291,7 +283,7 @@ class GTransformer:
         tokens = [
             [window.tokens(reference) for reference in instance] for instance in window.instances
         ]
-        first_sentences = [window.position(instance[0])[1] for instance in window.instances]
+        first_sentences = [window.sentence(instance[0]) for instance in window.instances]
         found = self.engine.translate(tokens, options, first_sentences)
         # All at once, as a call of the detokeniser costs more than a sentence.
         plain = iter(
@@ -310,10 +302,16 @@ class GTransformer:
             for position, (line, _) in enumerate(references):
                 pieces[line].append([one[position] for one in ranked])
                 at_limit[line] |= nbest[0].at_limit[position]
-        return [
-            TranslatedLine(line, join(parts, line.start, self._between), ended)
-            for line, parts, ended in zip(window.lines, pieces, at_limit, strict=True)
-        ]
+        lines = []
+        for line, parts, ended in zip(window.lines, pieces, at_limit, strict=True):
+            translations, lost = [], False
+            for translation in join(parts, line.start, self._between):
+                # The spans, for their placeholders.
+                text, lacks = self.keep.restore(translation.text, line.spans)
+                translations.append(Translation(text, translation.score))
+                lost = lost or lacks
+            lines.append(TranslatedLine(line, translations, ended, lost))
+        return lines
 
 
 def join(parts: list[list[Translation]], start: str, between: str = " ") -> list[Translation]:

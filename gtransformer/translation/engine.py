@@ -78,7 +78,7 @@ class Engine:
 
     Args:
         directory: of the model.
-        device: by default a GPU if there is one.
+        device: None: a GPU if there is one.
         precision: one of ``PRECISIONS``; "auto" is the precision of training on this kind of
             device.
 
@@ -90,10 +90,7 @@ class Engine:
     """
 
     def __init__(
-        self,
-        directory: ModelDirectory,
-        device: str | torch.device | None = None,
-        precision: str = "auto",
+        self, directory: ModelDirectory, device: str | torch.device | None, precision: str
     ):
         self.directory = directory
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -111,13 +108,10 @@ class Engine:
         # From now on weights do not change, so each layer prepares them for decoding once.
         self.model.decoder.hold_weights()
         self._searching = threading.Lock()  # on a GPU all searches use the same memory
-        self.longest, self.longest_sentence = (
-            longest_source(self.model),
-            longest_sentence(self.model),
-        )
-        self.prefix = (
-            [] if directory.source_prefix is None else [self.source.index(directory.source_prefix)]
-        )
+        self.longest = longest_source(self.model)
+        self.longest_sentence = longest_sentence(self.model)
+        prefix = directory.source_prefix
+        self.prefix = [] if prefix is None else [self.source.index(prefix)]
         # Augmentation sets it: its models must not write their own signs.
         self.never: list[int] = []
         self._generators: dict[SearchOptions, object] = {}

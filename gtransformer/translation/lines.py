@@ -259,13 +259,12 @@ class Window:
         line, sentence = reference
         return self.lines[line].tokens[sentence]
 
-    def position(self, reference: Reference) -> tuple[int, int]:
-        """Return the number of a sentence's document and its own in it, from 1; within a line they
-        are counted on.
+    def sentence(self, reference: Reference) -> int:
+        """Return the number of a sentence in its document, from 1; within a line they are counted
+        on.
         """
-        number, sentence = reference
-        line = self.lines[number]
-        return line.document, line.sentence + sentence
+        line, sentence = reference
+        return self.lines[line].sentence + sentence
 
 
 def windows(
@@ -305,7 +304,7 @@ def windows(
         yield window
 
 
-def in_equal_parts(window: Window, most: int, boundary_tokens: int = BOUNDARY_TOKENS) -> Window:
+def in_equal_parts(window: Window, most: int, boundary_tokens: int) -> Window:
     """Divide the documents of a window into parts of similar source length
     (``data.instances.parts``).
 

@@ -138,44 +138,22 @@ def add_search_options(
     """Add options whose defaults are those of the model directory."""
     add = parser.add_argument_group("search", f"defaults are {whose}").add_argument
     add("--beam", type=int, metavar="N", help="beam size; 1 is greedy search")
-    add(
-        "--lenpen",
-        type=float,
-        metavar="P",
-        help="length penalty: scores are divided by length ** P",
-    )
-    add(
-        "--max-len-a",
-        type=float,
-        metavar="A",
-        help="a sentence has at most A * (its source tokens) + B tokens",
-    )
+    lenpen = "length penalty: scores are divided by length ** P"
+    add("--lenpen", type=float, metavar="P", help=lenpen)
+    longest = "a sentence has at most A * (its source tokens) + B tokens"
+    add("--max-len-a", type=float, metavar="A", help=longest)
     add("--max-len-b", type=float, metavar="B", help="see --max-len-a")
     add("--min-len", type=int, metavar="N", help="a sentence has at least N tokens")
     add("--unkpen", type=float, metavar="P", help="subtract P from the log probability of <unk>")
     add("--max-tokens", type=int, metavar="N", help="translate batches of at most N source tokens")
-    add(
-        "--sampling-topk",
-        type=int,
-        metavar="K",
-        help="draw each word from the K most probable ones; 0: from all",
-    )
+    drawn = "draw each word from the K most probable ones; 0: from all"
+    add("--sampling-topk", type=int, metavar="K", help=drawn)
     add("--seed", type=int, metavar="N", help="seed of --sampling-topk (default: 1)")
     add("--strategy", choices=STRATEGIES, help="how documents are decoded (docs/translate.md)")
-    add(
-        "--window-tokens",
-        type=int,
-        metavar="W",
-        help="sliding, sequential: source tokens of a window",
-    )
-    add(
-        "--context-sentences",
-        type=int,
-        metavar="K",
-        help="sequential: number of previous sentences",
-    )
-    add(
-        "--sentence-rule", choices=SENTENCE_RULES,
-        help="on: write as many sentences as the source has; off: the model decides; auto: as in "
-             "training, else on",
-    )  # fmt: skip
+    window = "sliding, sequential: source tokens of a window"
+    add("--window-tokens", type=int, metavar="W", help=window)
+    context = "sequential: number of previous sentences"
+    add("--context-sentences", type=int, metavar="K", help=context)
+    rule = "on: write as many sentences as the source has; off: the model decides; auto: as in "
+    rule += "training, else on"
+    add("--sentence-rule", choices=SENTENCE_RULES, help=rule)

@@ -15,10 +15,9 @@ import pytest
 import torch
 from fairseq import options
 
-from gtransformer.cli import run
 from gtransformer.data.instance_index import InstanceIndex
 from tests.core.plugin.loaded import LEN48
-from tests.support import ROOT
+from tests.support import ROOT, command
 
 pytestmark = pytest.mark.slow
 
@@ -116,7 +115,7 @@ def test_commands_of_the_scripts(capsys):
             current.append(line)
     for name, (recipe, gpus) in RECIPES.items():
         gpus = str(torch.cuda.device_count() or gpus)
-        assert run.main([recipe, "ted", "all", "--dry-run", "--gpus", gpus]) == 0
+        assert command("run")([recipe, "ted", "all", "--dry-run", "--gpus", gpus]) == 0
         expected = [
             shlex.split(line, comments=True) for line in capsys.readouterr().out.split("\n")
         ]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gtransformer.cli import run as run_command
+from gtransformer.cli.main import parse
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.lab import experiment as engine
@@ -34,10 +34,10 @@ def test_every_experiment_starts(path, tmp_path, capsys):
     """Its commands are printed, and each recipe can be read with all its changes."""
     assert not main([str(path), str(tmp_path), "--dry-run"])
     lines = [shlex.split(line) for line in capsys.readouterr().out.splitlines()]
-    runs = [line[2:] for line in lines if line[1] == "run"]
-    stages = {args.stage for args in map(run_command.parse, runs)}
+    runs = [parse("run", line[2:])[1] for line in lines if line[1] == "run"]
+    stages = {args.stage for args in runs}
     assert stages == {"prepare", "train", "generate", "score"} and not any(tmp_path.iterdir())
-    trained = [args.output for args in map(run_command.parse, runs) if args.stage == "train"]
+    trained = [args.output for args in runs if args.stage == "train"]
     assert (
         len(trained)
         == len(set(trained))

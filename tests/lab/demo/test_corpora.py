@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from gtransformer.files import read_json, read_lines
-from gtransformer.lab.cli import demo_corpus, reach_corpus
 from gtransformer.lab.demo.shipped import unpack
+from tests.support import command
 
 pytestmark = pytest.mark.slow
 
+demo_corpus, reach_corpus = command("lab demo-corpus"), command("lab reach-corpus")
 COMMANDS = {
     "demo": (demo_corpus, ["--documents=120"]),
     "reach": (
@@ -46,9 +47,9 @@ def read_sides(folder: Path, split: str) -> list[list[list[str]]]:
 def folders(tmp_path_factory) -> dict[str, Path]:
     """Both corpora, written by their commands."""
     made = {}
-    for name, (command, options) in COMMANDS.items():
+    for name, (write, options) in COMMANDS.items():
         made[name] = tmp_path_factory.mktemp(name) / "corpus"
-        assert command.main(["--output", str(made[name]), *options]) == 0
+        assert write(["--output", str(made[name]), *options]) == 0
     return made
 
 
@@ -64,7 +65,7 @@ def test_the_corpus_never_changes(folders, name):
 def test_seeds_and_sizes(tmp_path):
     """A larger corpus begins with the smaller one; the shipped one is that of the command."""
     for name, more in (("a", SMALL), ("b", [*SMALL, "--seed=2"]), ("whole", [])):
-        assert demo_corpus.main(["--output", str(tmp_path / name), *more]) == 0
+        assert demo_corpus(["--output", str(tmp_path / name), *more]) == 0
     first, other = digests(tmp_path / "a"), digests(tmp_path / "b")
     assert first.keys() == other.keys() and not {*first.values()} & {*other.values()}
     unpack(tmp_path / "shipped")
@@ -85,8 +86,8 @@ def test_seeds_and_sizes(tmp_path):
 
 def test_an_interrupted_run_is_not_taken_for_a_whole_corpus(tmp_path, monkeypatch):
     line = ["--output", str(tmp_path), *SMALL]
-    assert demo_corpus.main(line) == 0
+    assert demo_corpus(line) == 0
     monkeypatch.setattr("gtransformer.lab.demo.corpus.contrastive_set", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        demo_corpus.main(line)
+        demo_corpus(line)
     assert not (tmp_path / "corpus.json").exists() and not list(tmp_path.glob("*.tmp"))

@@ -120,12 +120,12 @@ def placed(path: str | Path, lines: list[str], shape: list[int], like: str | Pat
     """
     total, ends = sum(shape), list(accumulate(shape))
     # Where blank lines between documents would be, if there is one after each but the last.
-    between = [end + number for number, end in enumerate(ends[:-1])]
+    between = {end + number for number, end in enumerate(ends[:-1])}
     # A blank line may also be an empty sentence. So first exactly one between documents is tried,
     # which leaves other blank lines alone; then any number, if no sentence is empty.
-    removed, blocks = set(between), _blocks(lines)
+    blocks = _blocks(lines)
     if len(lines) == total + len(between) and all(is_blank(lines[at]) for at in between):
-        lines = [line for at, line in enumerate(lines) if at not in removed]
+        lines = [line for at, line in enumerate(lines) if at not in between]
     elif sum(map(len, blocks)) == total and set(accumulate(map(len, blocks))) <= set(ends):
         lines = [line for block in blocks for line in block]
     if len(lines) != total:

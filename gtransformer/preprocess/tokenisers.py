@@ -202,11 +202,7 @@ def read_codes(path: str | Path) -> list[str]:
     version 0.2. Raises UserError for a line that is no merge.
     """
     lines = list(read_lines(path))
-    if (
-        lines
-        and not lines[0].startswith("#version")
-        and all(FAST.fullmatch(line) for line in lines)
-    ):
+    if all(map(FAST.fullmatch, lines)):
         lines = ["#version: 0.2", *(line.rpartition(" ")[0] for line in lines)]
     for number, line in enumerate(lines, 1):  # subword-nmt would end the program
         if len(line.strip("\r ").split(" ")) != 2:

@@ -1,7 +1,5 @@
 """Group tags of tokens (Eq. 3)."""
 
-import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,18 +7,6 @@ from gtransformer.data.group_tags import group_tags
 from tests.support import pad_batch
 
 S, P, E, A = 0, 1, 2, 4  # <s>, <pad>, </s>, w0
-
-
-@pytest.mark.parametrize(
-    ("tokens", "tags"),
-    [
-        ([S, A, A, E, S, A, E], [1, 1, 1, 1, 2, 2, 2]),
-        ([S, S, S], [1, 2, 3]),
-        ([P, P], [0, 0]),
-    ],
-)
-def test_hand_made(tokens, tags):
-    assert group_tags(torch.tensor([tokens]), S, P).tolist() == [tags]
 
 
 LENGTHS = st.lists(st.integers(0, 5), min_size=1, max_size=9)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import random
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 
@@ -25,15 +24,12 @@ from gtransformer.models.transformer import (
 from gtransformer.models.window import ALIGNMENTS, WindowTransformerConfig, WindowTransformerModel
 from tests.core.models.numpy_oracle import ContextOracle, DocumentOracle, FlatOracle
 from tests.core.models.oracle_checks import (
-    TOLERANCE,
-    arrays,
     batch,
     check_derivatives,
     check_every_step,
     numpy_logits,
 )
-from tests.full_passes import step
-from tests.support import drawn, random_document, relative_error, with_engine
+from tests.support import drawn, random_document, with_engine
 
 pytestmark = pytest.mark.slow
 
@@ -196,11 +192,6 @@ def test_long_documents(dictionary, monkeypatch, name):
     """
     make, oracle = SYSTEMS[name]
     monkeypatch.setattr(DocumentOracle, "decoding", True)
-    model, draw = make(dictionary), random.Random(4)
-    source, target = (random_document(draw, dictionary, [6] * 30) for _ in range(2))
-    state = model.decoder.begin(model.encoder(torch.tensor([source]))["memory"][0], np.arange(1), 1)
-    (expected,) = numpy_logits(model, dictionary, [(source, target)], oracle, arrays(model))
-    tags = model.decoder.tags(torch.tensor([target])).numpy()
-    for position, token in enumerate(target):
-        x = step(state, np.array([[token]]), tags[:, position : position + 1])
-    assert relative_error(state.logits(x)[0], torch.from_numpy(expected[-1])) < TOLERANCE
+    draw = random.Random(4)
+    pair = tuple(random_document(draw, dictionary, [6] * 30) for _ in "st")
+    check_every_step(make(dictionary), dictionary, [pair], oracle, True)

@@ -4,16 +4,14 @@ import random
 
 import numpy as np
 import pytest
-import torch
 from fairseq.data import FairseqDataset
 
 from gtransformer.data.batch_fields import counted
 from gtransformer.data.sentences import RunDataset, SideSentences
-from gtransformer.data.word_dropout import WordDropout
 from gtransformer.plugin.document_dataset import DocumentPairDataset
 from tests.support import random_document
 
-S, P, E, A, B, L, M = 0, 1, 2, 4, 5, 17, 18
+S, P, E, A, L = 0, 1, 2, 4, 17
 
 
 def instances(lists, dictionary):
@@ -85,20 +83,6 @@ def test_batches_count_the_longer_side(dictionary):
     target = instances([[S, *[A] * 18, E, E]] * 4, dictionary)  # 20 tokens
     dataset = DocumentPairDataset(source, target, dictionary, dictionary, L)
     assert [len(batch) for batch in dataset.batch_by_size(np.arange(4), max_tokens=40)] == [2, 2]
-
-
-def test_word_dropout_changes_inputs_and_not_targets(pairs):
-    dropout = WordDropout(0.5, M, torch.tensor([0, 1, 2, 3, 16, 17, 18]), epochs=3, seed=1)
-    clean, dataset = (
-        pairs([[20, 20], [30]]),
-        pairs([[20, 20], [30]], word_dropout=(dropout, dropout)),
-    )
-    for number in range(2):
-        item, plain = dataset[number], clean[number]
-        assert torch.equal(item["target"], plain["target"])
-        for name in ("source", "prev_output_tokens"):
-            kept = item[name].ne(M)
-            assert (~kept).sum() > 3 and torch.equal(item[name][kept], plain[name][kept])
 
 
 def test_in_the_order_of_documents(pairs):

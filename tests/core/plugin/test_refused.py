@@ -32,7 +32,6 @@ def expect(option: str):
         ("--first-pass", {**SINGLE, "first_pass": "a.jsonl"}),
         ("--first-pass", {**SLIDING, "first_pass": "a.jsonl", "strategy": "sequential"}),
         ("--first-pass", {**SLIDING, "first_pass": "a.jsonl", "sentence_rule": "off"}),
-        ("--window-tokens", {"strategy": "sliding"}),
         ("--strategy", {**SLIDING, "strategy": "sequential", "window_tokens": 9}),
         ("--strategy", {**SINGLE, "strategy": "sequential"}),
         ("--sentence-rule", {"strategy": "sequential", "sentence_rule": "off"}),
@@ -84,7 +83,6 @@ def test_training_of_a_model_that_reads_its_batch_counts_the_current_sentence_al
         ("--maximize-best-checkpoint-metric", "--best-checkpoint-metric bleu --eval-bleu"),
         ("--maximize-best-checkpoint-metric", "--best-checkpoint-metric accuracy"),
         ("--autocast float16", "--autocast float16"),
-        ("--load-partial", "--load-partial"),
     ],
 )
 def test_training(tmp_path, corpus, option, words):

@@ -6,6 +6,7 @@ import pytest
 
 from gtransformer.errors import UserError
 from gtransformer.search.sequential import SequentialGenerator
+from gtransformer.search.strategies import SEQUENTIAL, Strategy
 from tests.core.plugin.loaded import setup, spans_of
 from tests.support import tiny_model
 
@@ -41,9 +42,10 @@ def test_the_generator(dictionary):
     was.
     """
     for mode in ("partial", "full"):
-        task = setup(strategy="sliding", window_tokens=99, doc_mode=mode)
+        task = setup(strategy="sequential", doc_mode=mode, **SLIDING)
         made = task.build_generator([tiny_model(task.tgt_dict, doc_mode=mode)], Namespace(beam=2))
         assert type(made) is SequentialGenerator and not made.generator.free
+        assert made.strategy == Strategy(SEQUENTIAL, context=2, target_context=2)
     assert (
         type(setup().build_generator([tiny_model(task.tgt_dict)], Namespace(beam=2)))
         is not SequentialGenerator

@@ -16,24 +16,6 @@ from gtransformer.preprocess.instances import (
 )
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "limit", "expected"),
-    [
-        # costs 5 + 4 = 9 < 10: together; 5 + 5 = 10, not below 10: apart
-        ([3, 2], [3, 2], 10, [(0, 2)]),
-        ([3, 3], [3, 3], 10, [(0, 1), (1, 1)]),
-        # the longer side counts, sentence by sentence: 5 + 5, though neither side alone is over
-        ([3, 1], [1, 3], 10, [(0, 1), (1, 1)]),
-        # too long alone
-        ([1, 50, 1, 1], [1, 1, 1, 1], 10, [(0, 1), (1, 1), (2, 2)]),
-        # first fit, not best fit: a new instance never goes back
-        ([4, 4, 1, 1], [4, 4, 1, 1], 12, [(0, 1), (1, 2), (3, 1)]),
-    ],
-)
-def test_greedy_rule(source, target, limit, expected):
-    assert document_instances(source, target, limit, None) == (expected, [])
-
-
 def first_fit(source, target, limit, most, longest):
     """The rule written out: instances as (first sentence, number), and the sentences that are
     dropped.

@@ -198,5 +198,3 @@ def test_drafts_within_learned_positions(dictionary, documents):
 def test_searches_that_cannot_be(dictionary, options):
     with pytest.raises(UserError, match="--strategy parallel"):
         at_once(dictionary, [tiny_model(dictionary)], [], **options)
-    with pytest.raises(UserError, match="--sentence-rule off: --strategy"):
-        Translator(dictionary, [], {"strategy": PARALLEL, "sentence_rule": "off"})

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import torch
 
+from gtransformer.models.common.model import needs_of
 from gtransformer.modules.ragged import Memory
 from gtransformer.search.generator import DocumentGenerator
 
@@ -56,8 +57,10 @@ def limits_of(generator: DocumentGenerator, source: Sequence[int]) -> list[int]:
     """The most words of each sentence; without the rule the most tokens of all, after the given
     one.
     """
-    a, b, counts = generator.sentence_a, generator.sentence_b, []
+    a, b = generator.sentence_a, generator.sentence_b
     counts = [len(one) - generator.given for one in sentences_of(generator.tgt_dict, source)]
+    if any(needs_of(model).last_sentence_only for model in generator.models):
+        counts = counts[-1:]
     limits = [max(int(a * count + b), min(count, 1)) for count in counts]
     return (
         [max(sum(limits) + 2 * len(limits) - 1, int(a * sum(counts)) + int(b))]

@@ -73,28 +73,6 @@ def test_drawn_window_by_window(model, way):
     assert model.translate(DOCUMENTS, **way, sampling_topk=1) == greedy
 
 
-def test_in_parallel(model):
-    """Greedy search finds what it finds in order."""
-    expected = model.nbest(DOCUMENTS, beam=1)
-    found = model.nbest(DOCUMENTS, beam=1, strategy="parallel")
-    for (one,), (other,) in zip(sum(found, []), sum(expected, []), strict=True):
-        assert one.text == other.text and one.score == pytest.approx(other.score, abs=1e-4)
-
-
-def test_context_is_used(model):
-    """What was written before is read: another first sentence, another second translation; further
-    away it is not.
-    """
-    way = {"strategy": "sequential", "context_sentences": 1}
-    one, other = (
-        model.translate([first, *SENTENCES[1:] * 2], **way)
-        for first in (SENTENCES[0], SENTENCES[2])
-    )
-    assert one != other
-    alone = [model.translate([text])[0] for text in SENTENCES]
-    assert model.translate(SENTENCES, **way) != alone
-
-
 def test_what_is_left_open_the_models_instances_decide(model):
     given = model.translate(
         DOCUMENTS, strategy="sliding", window_tokens=model.max_instance_tokens - 1

@@ -78,11 +78,6 @@ FAULTS = {
         lambda f: changed(f, forced_bos_token_id=64),
         "made for another target language (forced_bos_token_id 64)",
     ),
-    "no word of the target": (
-        "m2m",
-        lambda f: changed(f, forced_bos_token_id=100_000),
-        "made for another target language (forced_bos_token_id 100000)",
-    ),
     "a Trainer's folder": (
         "m2m",
         lambda f: shutil.move(shutil.copytree(f, f.parent / "copy"), emptied(f) / "checkpoint-5"),

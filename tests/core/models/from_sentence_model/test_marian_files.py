@@ -58,10 +58,6 @@ def no_vocabulary(path):
     (path.parent / "vocab.ende.spm").unlink()
 
 
-def second_model(path):
-    marian.write_binary(path.parent / "model2.bin", *marian.read_npz(path))
-
-
 def sides_by_language(path):
     for side, lang in (("src", "en"), ("trg", "de")):
         (path.parent / f"vocab.{side}.spm").rename(path.parent / f"vocab.{lang}.spm")
@@ -71,7 +67,6 @@ def sides_by_language(path):
 WRONG = [
     (other_vocabulary, {}, "vocab.ende.spm: 30 words, but the model has 46"),
     (no_vocabulary, {}, "--vocab"),
-    (second_model, {}, "in it: model.npz, model2.bin"),
     (sides_by_language, {"embeddings": "none"}, "Name both"),
     (changed(right_left=True), {}, "right-left"),
     (changed(transformer_decoder_autoreg="rnn"), {}, "rnn.*gru"),
@@ -111,7 +106,6 @@ def test_a_folder_of_marians_training(tmp_path, capsys):
 OTHERS = {
     "a checkpoint of fairseq": ("model.pt", lambda path: torch.save({"model": {}}, path)),
     "a legacy checkpoint": ("old.pt", lambda path: path.write_bytes(b"\x80\x02\x8a\n")),
-    "an optimizer": ("model.optimizer.npz", lambda path: np.savez(path, adam=np.zeros(2))),
 }
 
 
@@ -122,15 +116,6 @@ def test_files_of_others(tmp_path, capsys, other):
     line = [str(tmp_path / name), str(tmp_path / "out"), "-s", "en", "-t", "de"]
     assert model_convert(line) == 1
     assert "no model of Marian, which has a configuration" in only_error(capsys.readouterr().err)
-
-
-def test_packed_files(tmp_path, capsys):
-    """As Firefox's models are fetched."""
-    path = save(tmp_path / "given", "int8").path
-    path.rename(f"{path}.gz")
-    line = [str(path.parent), str(tmp_path / "out"), "-s", "en", "-t", "de"]
-    assert model_convert(line) == 1
-    assert "nor one unpacked model of Marian" in only_error(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("form", [".json", ".vocab"])

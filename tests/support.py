@@ -9,7 +9,9 @@ from dataclasses import fields
 from pathlib import Path
 
 import torch
-from fairseq.data import Dictionary
+from fairseq import options as fairseq_options
+from fairseq.data import Dictionary, indexed_dataset
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
@@ -48,6 +50,21 @@ def write_lines(path: Path, lines: Iterable[str]) -> Path:
 def read_jsonl(path: Path) -> list[dict]:
     """The objects of a file that has one a line."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write_binary(prefix: Path | str, rows: Iterable[list[int]], words: int) -> None:
+    """Write rows of token indices as fairseq-preprocess does, for a dictionary of so many words."""
+    builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", vocab_size=words)
+    for row in rows:
+        builder.add_item(torch.tensor(row, dtype=torch.int32))
+    builder.finalize(f"{prefix}.idx")
+
+
+def training_options(line: Iterable) -> DictConfig:
+    """All options of a line of fairseq-train, which begins with the data."""
+    parser = fairseq_options.get_training_parser()
+    parsed = fairseq_options.parse_args_and_arch(parser, list(map(str, line)))
+    return convert_namespace_to_omegaconf(parsed)
 
 
 def tiny_dictionary(words: int = 12, langs: tuple[str, ...] = ("en", "de")) -> Dictionary:
@@ -99,10 +116,17 @@ def tiny_config(**options) -> GTransformerConfig:
     return GTransformerConfig(**{**defaults, **options})
 
 
-def model_options(**options) -> DictConfig:
-    """The options of ``tiny_config`` as fairseq has them."""
-    kind = MODEL_DATACLASS_REGISTRY["gtransformer"]
-    return OmegaConf.structured(kind(_name="gtransformer", **vars(tiny_config(**options))))
+def tiny_sizes() -> dict:
+    """What of ``tiny_config`` is an option of every system."""
+    shared = {field.name for field in fields(DocumentModelConfig)}
+    return {key: value for key, value in vars(tiny_config()).items() if key in shared}
+
+
+def model_options(system: str = "gtransformer", **options) -> DictConfig:
+    """The options of a tiny model as fairseq has them."""
+    given = vars(tiny_config()) if system == "gtransformer" else tiny_sizes()
+    kind = MODEL_DATACLASS_REGISTRY[system]
+    return OmegaConf.structured(kind(_name=system, **{**given, **options}))
 
 
 def tiny_model(dictionary: Dictionary, seed: int = 1, **options) -> GTransformerModel:
@@ -139,10 +163,8 @@ def drawn(
     """A model of the sizes of ``tiny_config``, in float64 and evaluation mode, its weights drawn
     wide.
     """
-    shared = {field.name for field in fields(DocumentModelConfig)}
-    sizes = {key: value for key, value in vars(tiny_config()).items() if key in shared}
     torch.manual_seed(seed)
-    model = kind.build(config(**{**sizes, **options}), dictionary, dictionary)
+    model = kind.build(config(**{**tiny_sizes(), **options}), dictionary, dictionary)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.0) if parameter.dim() == 2 else parameter.add_(

@@ -1,12 +1,9 @@
 """The view of a prepared corpus by sentences."""
 
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from fairseq.data import indexed_dataset
 
 from gtransformer.data.dictionaries import RESERVED, Vocabulary
 from gtransformer.data.instance_index import InstanceIndex
@@ -20,6 +17,7 @@ from gtransformer.data.sentences import (
 )
 from gtransformer.errors import UserError
 from gtransformer.plugin.loading import read_side
+from tests.support import write_binary
 
 S, E, A, B, C = 0, 2, 4, 5, 6
 DOCUMENTS = [[[A], [B, C], []], [[C, C, C], [A, B]]]  # sentences of words
@@ -42,12 +40,8 @@ def side(stored, folder=None, words=70_000):
         return SideSentences(
             np.array(sum(stored, []), dtype=int), np.array([*map(len, stored)]), dictionary, "x"
         )
-    prefix = Path(folder) / "side"
-    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=70_000)
-    for line in stored:
-        builder.add_item(torch.tensor(line, dtype=torch.int32))
-    builder.finalize(f"{prefix}.idx")
-    return read_side(str(prefix), dictionary)
+    write_binary(folder / "side", stored, 70_000)
+    return read_side(str(folder / "side"), dictionary)
 
 
 def instance_index(spans=PLACES, documents=2, dropped=()):

@@ -9,6 +9,7 @@ import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 
 from gtransformer.files import read_json
+from tests.core.models import fairseq_models
 from tests.support import PARITY, relative_error
 
 RELEASE = {"arch": "gtransformer_base", "task": "translation_doc", "langs": "en,de", "data": None}
@@ -29,19 +30,12 @@ def test_a_checkpoint_of_the_release(tmp_path, case):
         if "state/" in name
     }
     assert "encoder.version" in model and "decoder.embed_positions._float_tensor" in model
-    history = [{"criterion_name": "LabelSmoothedCrossEntropyCriterion",
-    "optimizer_name": "FairseqAdam",
-                "lr_scheduler_state": {"best": None}, "num_updates": 1200}]  # fmt: skip
-    state = {
-        "args": Namespace(
-            **options, criterion="label_smoothed_cross_entropy", optimizer="adam",
-            adam_betas="(0.9, 0.98)",
-            lr=[0.0005], lr_scheduler="inverse_sqrt", max_tokens=4096, save_dir="exp/checkpoints",
-        ),
-        "model": model, "optimizer_history": history, "last_optimizer_state": None,
-        "extra_state": {"train_iterator": {"epoch": 7, "iterations_in_epoch": 0}, "val_loss": 1.5},
-    }  # fmt: skip
-    torch.save(state, tmp_path / "checkpoint_best.pt")
+    args = Namespace(
+        **options, criterion="label_smoothed_cross_entropy", optimizer="adam",
+        adam_betas="(0.9, 0.98)",
+        lr=[0.0005], lr_scheduler="inverse_sqrt", max_tokens=4096, save_dir="exp/checkpoints",
+    )  # fmt: skip
+    torch.save(fairseq_models.checkpoint(model, args), tmp_path / "checkpoint_best.pt")
 
     (loaded,), cfg, task = load_model_ensemble_and_task([str(tmp_path / "checkpoint_best.pt")])
     assert (

@@ -193,8 +193,8 @@ def test_mbart_from_text_to_scores(workshop: Workshop, tmp_path) -> None:
     options = ("encoder_normalize_before", "decoder_normalize_before", "layernorm_embedding")
     own = dict.fromkeys(options, True)
     teacher = fairseq_models.build(dictionary, "mbart_large", **own)
-    saved = fairseq_models.checkpoint(teacher, fairseq_models.settings("mbart_large", **own))
-    torch.save(saved, weights)
+    args = fairseq_models.settings("mbart_large", **own)
+    torch.save(fairseq_models.checkpoint(teacher.state_dict(), args), weights)
     workshop.run("mbart", "score", **given, train__finetune_from_model=weights)
     log = (directory / "train.log").read_text()
     assert "initialised from a Transformer: 60 new parameters" in log

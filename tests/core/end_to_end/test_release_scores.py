@@ -17,6 +17,7 @@ from sacremoses import MosesDetokenizer
 from gtransformer.files import read_json
 from gtransformer.plugin.scores import DocumentScorer, DocumentScorerConfig
 from tests.commands import run
+from tests.core.models import fairseq_models
 from tests.support import PARITY
 
 pytestmark = pytest.mark.slow
@@ -59,29 +60,15 @@ def data(tmp_path_factory):
     with np.load(HERE / "state.npz") as state:
         weights = {name: torch.from_numpy(state[name]) for name in state.files}
     arguments = Namespace(**read_json(HERE / "args.json"))
-    history = [
-        {
-            "criterion_name": "CrossEntropyCriterion",
-            "optimizer_name": "FairseqAdam",
-            "lr_scheduler_state": {},
-        }
-    ]
-    history[0]["num_updates"] = 400
-    saved = {
-        "args": arguments,
-        "model": weights,
-        "extra_state": {"epoch": 1},
-        "optimizer_history": history,
-    }
-    torch.save(saved | {"last_optimizer_state": None}, folder / "model.pt")
+    torch.save(fairseq_models.checkpoint(weights, arguments), folder / "model.pt")
     # Its group attention alone is a plain Transformer.
-    saved["model"] = {
+    plain = {
         name: one
         for name, one in weights.items()
         if "_global." not in name and "_gate." not in name
     }
     arguments.doc_mode = "full"
-    torch.save(saved | {"last_optimizer_state": None}, folder / "full.pt")
+    torch.save(fairseq_models.checkpoint(plain, arguments), folder / "full.pt")
     return folder
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
-from fairseq.data import Dictionary, indexed_dataset
+from fairseq.data import Dictionary
 
 from gtransformer.files import read_json
 from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.tokenisers import Moses
 from tests.commands import GENERATION, only_error, run
 from tests.raw_corpus import write_documents
-from tests.support import command, read_jsonl
+from tests.support import command, read_jsonl, write_binary
 
 prepare = command("prepare")
 
@@ -67,13 +67,9 @@ def given(tmp_path_factory) -> Path:
         dictionary.finalize()
         dictionary.save(str(folder / f"dict.{lang}.txt"))
         for split in ("train", "valid"):
-            prefix = str(folder / f"{split}.en-de.{lang}")
-            builder = indexed_dataset.make_builder(
-                f"{prefix}.bin", "mmap", vocab_size=len(dictionary)
-            )
-            for line in lines[:: 1 if split == "train" else 5]:
-                builder.add_item(dictionary.encode_line(line, add_if_not_exist=False))
-            builder.finalize(f"{prefix}.idx")
+            some = lines[:: 1 if split == "train" else 5]
+            rows = (dictionary.encode_line(line, add_if_not_exist=False).tolist() for line in some)
+            write_binary(folder / f"{split}.en-de.{lang}", rows, len(dictionary))
     run(
         "train", folder, "--task=translation", "--arch=transformer", *COMMON, *FUSED, "--lr=1e-3",
         "--max-update=3",

@@ -8,8 +8,7 @@ import json
 import re
 
 import torch
-from fairseq import options, tasks, utils
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq import tasks, utils
 from fairseq.trainer import Trainer
 
 from gtransformer.data.batch_fields import counted
@@ -24,7 +23,7 @@ from tests.commands import (
     run_here,
 )
 from tests.core.end_to_end import test_systems as systems
-from tests.support import relative_error
+from tests.support import relative_error, training_options
 
 DATA = systems.PREPARED / "bin"
 DOCFLAT = [*systems.TASK, *systems.SYSTEMS["docflat_mini"], "--arch=docflat_mini", *systems.SMALL]
@@ -52,10 +51,7 @@ def test_training_goes_on_after_kill_9(tmp_path):
 
 def trainer_of(*arguments) -> Trainer:
     """Make fairseq's trainer as fairseq-train does, and its task with the training set."""
-    args = options.parse_args_and_arch(
-        options.get_training_parser(), input_args=list(map(str, arguments))
-    )
-    cfg = convert_namespace_to_omegaconf(args)
+    cfg = training_options(arguments)
     utils.set_torch_seed(cfg.common.seed)
     task = tasks.setup_task(cfg.task)
     model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)

@@ -49,13 +49,13 @@ def build(dictionary, arch: str = "transformer", seed: int = 1, target=None, **o
     return model.eval()
 
 
-def checkpoint(model, args: Namespace) -> dict:
-    """What fairseq's training saves, as far as loading reads it."""
+def checkpoint(state: dict, args: Namespace) -> dict:
+    """What fairseq's training saves, as far as loading reads it; ``state``: of the model."""
     history = [{"criterion_name": "LabelSmoothedCrossEntropyCriterion",
     "optimizer_name": "FairseqAdam",
                 "lr_scheduler_state": {"best": None}, "num_updates": 7}]  # fmt: skip
     return {
-        "args": args, "model": model.state_dict(), "optimizer_history": history,
+        "args": args, "model": state, "optimizer_history": history,
         "last_optimizer_state": None,
         "extra_state": {"train_iterator": {"epoch": 3, "iterations_in_epoch": 0}, "val_loss": 1.5},
     }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -81,20 +81,21 @@ def check_derivatives(
         assert abs(ours - theirs) < 1e-9 * norm, module
 
 
+def decoded(model, source: list[int], target: list[int]) -> Iterator[torch.Tensor]:
+    """The logits (1, vocabulary) behind each token of a target, which is read token by token."""
+    memory = model.encoder(torch.tensor([source]))["memory"][0]
+    state = model.decoder.begin(memory, np.arange(1), 1)
+    tags = model.decoder.tags(torch.tensor([target])).numpy()
+    for position, token in enumerate(target):
+        x = step(state, np.array([[token]]), tags[:, position : position + 1])
+        yield state.logits(x)[0]
+
+
 def check_every_step(model, dictionary, documents: Documents, oracle: type, caches: bool) -> None:
     """Each document by itself, token by token."""
     use_caches(model, caches)
     expected = numpy_logits(model, dictionary, documents, oracle, arrays(model))
     for (source, target), logits in zip(documents, expected, strict=True):
-        state = model.decoder.begin(
-            model.encoder(torch.tensor([source]))["memory"][0], np.arange(1), 1
-        )
-        tags = model.decoder.tags(torch.tensor([target])).numpy()
-        for position, token in enumerate(target):
-            x = step(state, np.array([[token]]), tags[:, position : position + 1])
-            assert (
-                relative_error(state.logits(x)[0], torch.from_numpy(logits[position])) < TOLERANCE
-            ), (
-                len(source),
-                position,
-            )
+        pairs = zip(decoded(model, source, target), torch.from_numpy(logits), strict=True)
+        for position, (found, wanted) in enumerate(pairs):
+            assert relative_error(found, wanted) < TOLERANCE, (len(source), position)

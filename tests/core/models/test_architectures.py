@@ -1,10 +1,10 @@
 """Named sizes, on the command line and in fairseq-hydra-train's configuration."""
 
 import pytest
-from fairseq import options
 from fairseq.dataclass.initialize import add_defaults
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
+
+from tests.support import training_options
 
 # Dimension, feed-forward dimension, layers, heads; dropout. Those of the release.
 RELEASE = {
@@ -26,11 +26,10 @@ def sizes(model):
 @pytest.mark.parametrize("name", RELEASE)
 def test_on_the_command_line_and_in_a_configuration(name):
     """The latter is what fairseq-hydra-train does once the user-dir is imported."""
-    line = ["data", "--task", "translation_doc", "--arch", name]
-    parsed = options.parse_args_and_arch(options.get_training_parser(), line)
+    typed = training_options(["data", "--task", "translation_doc", "--arch", name])
     given = {"model": {"_name": name}, "task": {"_name": "translation_doc"}}
     configured = OmegaConf.create(given)
     add_defaults(configured)
-    for cfg in (convert_namespace_to_omegaconf(parsed).model, configured.model):
+    for cfg in (typed.model, configured.model):
         assert (sizes(cfg), cfg.dropout) == RELEASE[name]
         assert (cfg.encoder_ctxlayers, cfg.decoder_ctxlayers, cfg.cross_ctxlayers) == (2, 2, 2)

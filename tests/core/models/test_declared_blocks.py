@@ -6,17 +6,14 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import pytest
 import torch
 
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.modules.attention import Gate
 from gtransformer.modules.kernels import Linear
-from tests.full_passes import step
+from tests.core.models.oracle_checks import TOLERANCE, batch, decoded
 from tests.support import random_document, relative_error, tiny_model
-
-TOLERANCE = 1e-11  # float64
 
 
 class Adapted(Linear):
@@ -60,17 +57,12 @@ CHANGED = [
 def test_modules_that_compute_more_are_called(dictionary, change, name):
     model, draw = tiny_model(dictionary).double(), random.Random(2)
     decoder = model.decoder
-    source, target = (torch.tensor([random_document(draw, dictionary, [3, 2])]) for _ in range(2))
-    encoder_out = model.encoder(source)
-    before = decoder(target, encoder_out)[0][0]
+    pair = [random_document(draw, dictionary, [3, 2]) for _ in range(2)]
+    source, target = batch(dictionary, [pair])
+    before = model(source, None, target)[0][0]
     change(decoder, name)
-    full = decoder(target, encoder_out)[0][0]
+    full = model(source, None, target)[0][0]
     assert not torch.allclose(full, before)
-    state, tags = (
-        decoder.begin(encoder_out["memory"][0], np.arange(1), 1),
-        decoder.tags(target).numpy(),
-    )
-    for position, token in enumerate(target[0].tolist()):
-        x = step(state, np.array([[token]]), tags[:, position : position + 1])
-        assert relative_error(state.logits(x)[0], full[position]) < TOLERANCE
+    for found, expected in zip(decoded(model, *pair), full, strict=True):
+        assert relative_error(found, expected) < TOLERANCE
     assert decoder.output_is_product == (name != "output_projection")

@@ -6,13 +6,12 @@ import re
 
 import pytest
 import torch
-from fairseq import models, options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq import models
 
 from gtransformer.run.commands import to_arguments
 from gtransformer.run.recipe import load_recipe
 from tests.core.models import fairseq_models
-from tests.support import relative_error, tiny_dictionary, tiny_task
+from tests.support import relative_error, tiny_dictionary, tiny_task, training_options
 
 pytestmark = pytest.mark.slow
 
@@ -52,10 +51,7 @@ def build(dictionary, *arguments):
     ]
     train = load_recipe("mbart").train
     line += to_arguments({name: train[name] for name in train if STRUCTURE.search(name)})
-    line += [*SMALL, *arguments]
-    cfg = convert_namespace_to_omegaconf(
-        options.parse_args_and_arch(options.get_training_parser(), line)
-    )
+    cfg = training_options([*line, *SMALL, *arguments])
     return models.build_model(cfg.model, task).eval()
 
 

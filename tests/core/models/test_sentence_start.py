@@ -88,10 +88,10 @@ def save(folder, layout: str = "joined", **changes):
     model = fairseq_models.build(source, arch, target=target, **options).double()
     args = fairseq_models.settings(arch, source_lang="en", target_lang="de", **options)
     vars(args).update(changes)
-    state = fairseq_models.checkpoint(model, args)
+    state = model.state_dict()
     if layout == AS_FAIRSEQ_ONCE_WAS:
-        state["model"] = as_saved_long_ago(state["model"])
-    torch.save(state, folder / "model.pt")
+        state = as_saved_long_ago(state)
+    torch.save(fairseq_models.checkpoint(state, args), folder / "model.pt")
     return folder / "model.pt", model, source, target
 
 

@@ -3,11 +3,9 @@
 import random
 
 import pytest
-import torch
-from fairseq.data import indexed_dataset
 
 from tests.core.plugin import loaded
-from tests.support import random_document, random_lengths
+from tests.support import random_document, random_lengths, write_binary
 
 
 @pytest.fixture
@@ -25,14 +23,8 @@ def corpus(tmp_path, dictionary):
         for split, count in splits.items():
             shapes = [random_lengths(draw, draw.randint(1, 4), 4) for _ in range(count)]
             for lang in sides:
-                prefix = str(folder / f"{split}.en-de.{lang}")
-                builder = indexed_dataset.make_builder(
-                    prefix + ".bin", "mmap", vocab_size=len(dictionary)
-                )
-                for shape in shapes:
-                    line = [*random_document(draw, dictionary, shape), dictionary.eos()]
-                    builder.add_item(torch.tensor(line, dtype=torch.int32))
-                builder.finalize(prefix + ".idx")
+                rows = ([*random_document(draw, dictionary, s), dictionary.eos()] for s in shapes)
+                write_binary(folder / f"{split}.en-de.{lang}", rows, len(dictionary))
         return folder
 
     return make

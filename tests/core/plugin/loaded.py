@@ -6,13 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fairseq import options as fairseq_options
 from fairseq import tasks
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.plugin.task import TranslationDocTask
-from tests.support import ROOT, task_config
+from tests.support import ROOT, task_config, training_options
 
 LEN48 = ROOT / "tests" / "prepared" / "len48"
 _OPENED = []  # iterators of the running test
@@ -61,8 +59,7 @@ def built(data, folder, arch, *arguments):
         f"--arch={arch}",
     ]
     line += [f"--save-dir={folder / 'save'}", "--optimizer=adam", *arguments]
-    parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), line)
-    cfg = convert_namespace_to_omegaconf(parsed)
+    cfg = training_options(line)
     task = tasks.setup_task(cfg.task)
     return task.build_model(cfg.model), task, cfg
 

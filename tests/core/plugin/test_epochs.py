@@ -5,12 +5,11 @@ resumption.
 import numpy as np
 import pytest
 from fairseq.data import LanguagePairDataset, data_utils
-from omegaconf import OmegaConf
 
 from gtransformer.plugin.task import TranslationDocTask
 from tests.core.plugin import loaded
 from tests.core.plugin.loaded import epochs, read
-from tests.support import task_config, tiny_config
+from tests.support import model_options, task_config
 
 pytestmark = pytest.mark.slow
 
@@ -39,10 +38,6 @@ def iterator(task, workers=0, **options):
         **options,
     }
     return loaded.iterator(task, task.dataset("train"), workers, data_buffer_size=10, **options)
-
-
-def model_options(**options):
-    return OmegaConf.create({**vars(tiny_config(**options)), "_name": "gtransformer"})
 
 
 def masked(epoch, mask):

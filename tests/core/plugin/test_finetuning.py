@@ -42,7 +42,7 @@ def sentence_model(dictionary, prepared, tmp_path):
     )
     model = fairseq_models.build(dictionary, share_all_embeddings=True)
     path = tmp_path / "sentence.pt"
-    torch.save(fairseq_models.checkpoint(model, args), path)
+    torch.save(fairseq_models.checkpoint(model.state_dict(), args), path)
     return path
 
 

@@ -3,17 +3,13 @@ with its own.
 """
 
 from argparse import Namespace
-from dataclasses import fields
 
 import pytest
 import torch
-from fairseq.models import MODEL_DATACLASS_REGISTRY
-from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.config import DocumentModelConfig
 from tests.core.plugin.loaded import documents, iterator, sentences_of, setup, spans_of
-from tests.support import tiny_config
+from tests.support import model_options
 
 pytestmark = pytest.mark.slow
 
@@ -28,10 +24,8 @@ KINDS = {
 
 def with_model(**options):
     """The task with a model of such a system."""
-    task, cfg = setup(**options), tiny_config()
-    sizes = {field.name: getattr(cfg, field.name) for field in fields(DocumentModelConfig)}
-    own = MODEL_DATACLASS_REGISTRY["docflat"](**sizes, batch_attention_in="none", _name="docflat")
-    return task, task.build_model(OmegaConf.structured(own)).eval()
+    task = setup(**options)
+    return task, task.build_model(model_options("docflat", batch_attention_in="none")).eval()
 
 
 @pytest.mark.parametrize("order", ["size", "document"])

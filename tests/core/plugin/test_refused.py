@@ -1,19 +1,15 @@
 """Options that would silently train or translate something else: the message names the option."""
 
 from argparse import Namespace
-from dataclasses import fields
 
 import pytest
-from fairseq.models import MODEL_DATACLASS_REGISTRY
-from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.plugin.options import Options
 from tests.core.models.test_docflat import system
 from tests.core.plugin.loaded import built, setup
 from tests.core.plugin.test_document_batches import DOCFLAT
-from tests.support import model_options, task_config, tiny_config, tiny_model, tiny_task
+from tests.support import model_options, task_config, tiny_model, tiny_task
 
 SINGLE = {"instances": "disjoint", "context_sentences": 0}
 SLIDING = {"instances": "sliding", "context_sentences": 3}
@@ -126,8 +122,5 @@ def test_unequal_sides_are_not_for_group_attention(said):
 def test_unequal_sides_are_for_models_that_see_the_whole_source(arch):
     """Whatever --doc-mode is by default; their translations have as many sentences as they will."""
     task = setup(**BEFORE_SOURCE)
-    cfg = tiny_config()
-    sizes = {field.name: getattr(cfg, field.name) for field in fields(DocumentModelConfig)}
-    own = MODEL_DATACLASS_REGISTRY[arch](**sizes | {"_name": arch})
-    model = task.build_model(OmegaConf.structured(own), from_checkpoint=True)
+    model = task.build_model(model_options(arch), from_checkpoint=True)
     assert task.build_generator([model], Namespace(beam=1)).free

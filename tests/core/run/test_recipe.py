@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 from fairseq import options as fairseq_options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import build_model
 
 from gtransformer.cli.main import parse
 from gtransformer.run.commands import on_device, to_arguments
 from gtransformer.run.recipe import listing, load_recipe, recipe_names
 from tests.core.models.fairseq_models import SIZES
-from tests.support import tiny_dictionary
+from tests.support import tiny_dictionary, training_options
 
 pytestmark = pytest.mark.slow
 
@@ -27,8 +26,7 @@ def test_every_option_is_known_to_its_program(name: str):
     """Each program's own parser accepts the section, so that no recipe holds a misspelt option."""
     recipe = load_recipe(name)
     train = ["data", *to_arguments(recipe.training())]
-    parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), train)
-    assert parsed.arch == recipe.training()["arch"]
+    assert training_options(train).model._name == recipe.training()["arch"]
     generate = ["data", "--path", "x.pt", *to_arguments(recipe.options("task", "generate"))]
     assert (
         fairseq_options.parse_args_and_arch(fairseq_options.get_generation_parser(), generate).beam
@@ -66,10 +64,8 @@ def test_the_model_of_a_recipe_can_be_built(name: str):
     train = load_recipe(name).training() | {
         key.replace("_", "-"): value for key, value in SIZES.items()
     }
-    arguments = ["data", *to_arguments(on_device(train, 0))]
-    parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
-    cfg = convert_namespace_to_omegaconf(parsed)
-    dictionary = tiny_dictionary(langs=tuple(parsed.langs.split(",")))
+    cfg = training_options(["data", *to_arguments(on_device(train, 0))])
+    dictionary = tiny_dictionary(langs=tuple(cfg.task.langs.split(",")))
     task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
     model = build_model(cfg.model, task)
     assert sum(parameter.numel() for parameter in model.parameters()) > 1000
@@ -80,9 +76,7 @@ def test_hydra_has_the_options_of_base():
     options.
     """
     config = yaml.safe_load((ROOT / "configs" / "hydra" / "base.yaml").read_text(encoding="utf-8"))
-    arguments = ["DATA", *to_arguments(load_recipe("base").training())]
-    parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
-    wanted = convert_namespace_to_omegaconf(parsed)
+    wanted = training_options(["DATA", *to_arguments(load_recipe("base").training())])
     del config["task"]["data"], config["common"]["user_dir"]
     for group, options in config.items():
         assert options == {key: wanted[group][key] for key in options}, group

@@ -12,8 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
-from fairseq.data import Dictionary, indexed_dataset
+from fairseq.data import Dictionary
 
 from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.characters import clean_line
@@ -22,7 +21,7 @@ from gtransformer.translation.api import GTransformer
 from tests.commands import run
 from tests.hard_text import hard_lines
 from tests.saved_model import MAX_INSTANCE_TOKENS, SHORT, make_model
-from tests.support import read_jsonl, write_lines
+from tests.support import read_jsonl, write_binary, write_lines
 
 pytestmark = pytest.mark.slow
 
@@ -65,12 +64,9 @@ def binarise(instances: list[str], model: Path, folder: Path) -> None:
     dictionary = Dictionary.load(str(model / "dict.en.txt"))
     for lang in ("en", "de"):
         (folder / f"dict.{lang}.txt").write_bytes((model / f"dict.{lang}.txt").read_bytes())
-    prefix = str(folder / "test.en-de.en")
-    builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", vocab_size=len(dictionary))
-    for line in instances:  # as fairseq-preprocess does, with a further </s>
-        words = [dictionary.index(word) for word in line.split()]
-        builder.add_item(torch.tensor([*words, dictionary.eos()], dtype=torch.int32))
-    builder.finalize(f"{prefix}.idx")
+    # As fairseq-preprocess does, with a further </s>.
+    rows = ([*map(dictionary.index, line.split()), dictionary.eos()] for line in instances)
+    write_binary(folder / "test.en-de.en", rows, len(dictionary))
 
 
 def written_sentences(folder: Path) -> list[list[str]]:

@@ -17,6 +17,7 @@ from gtransformer.files import write_json
 from gtransformer.plugin.export import export
 from gtransformer.preprocess.instances import count_words, instance_line, write_dictionary
 from gtransformer.preprocess.tokenisers import Moses, learn_codes, learn_truecaser
+from gtransformer.translation.api import GTransformer
 from gtransformer.translation.options import SearchOptions
 from tests.support import write_lines
 
@@ -127,3 +128,8 @@ def make_model(folder: Path, *more: str) -> Path:
     checkpoint = make_checkpoint(prepared, folder / "checkpoint.pt", *more)
     export(prepared, folder / "model", SHORT, {}, checkpoint)
     return folder / "model"
+
+
+def on_cpu(folder: Path) -> GTransformer:
+    """Load a model directory as a user does, but never on a GPU."""
+    return GTransformer.from_pretrained(folder, device="cpu")

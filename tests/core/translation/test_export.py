@@ -14,11 +14,10 @@ import torch
 
 from gtransformer.files import write_json
 from gtransformer.models.saved import read_parameters
-from gtransformer.translation.api import GTransformer
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions
 from tests import saved_model as saved_models
-from tests.saved_model import make_checkpoint, training_arguments
+from tests.saved_model import make_checkpoint, on_cpu, training_arguments
 from tests.support import ROOT, command
 
 main = command("export")
@@ -75,7 +74,7 @@ def test_a_run_becomes_a_directory_that_needs_nothing_else(parts, saved_model, f
         )
         == 0
     )
-    expected = GTransformer.from_pretrained(saved_model, device="cpu").translate(TEXT)
+    expected = on_cpu(saved_model).translate(TEXT)
     written, state = read_parameters(output), torch.load(checkpoint)["model"]
     assert written.keys() == state.keys()
     assert all(torch.equal(written[name], value) for name, value in state.items())
@@ -87,7 +86,7 @@ def test_a_run_becomes_a_directory_that_needs_nothing_else(parts, saved_model, f
     output.rename(moved)
     for name in ("run", "prepared", "deep"):
         shutil.rmtree(parts / name)
-    assert GTransformer.from_pretrained(moved, device="cpu").translate(TEXT) == expected
+    assert on_cpu(moved).translate(TEXT) == expected
     names = [
         "model.safetensors",
         "dict.en.txt",
@@ -134,7 +133,7 @@ def test_learned_positions_have_an_end(parts, tmp_path, capsys):
         )
         == 0
     )
-    model = GTransformer.from_pretrained(parts / "model", device="cpu")
+    model = on_cpu(parts / "model")
     assert (
         model.max_instance_tokens == 21 < model.directory.max_instance_tokens
         and model.max_sentence_tokens == 18
@@ -183,7 +182,7 @@ def test_instances_are_as_long_as_those_trained_on(parts, options, limits):
     assert main([str(parts / "run"), str(parts / "model")]) == 0
     directory = ModelDirectory.open(parts / "model")
     assert (directory.max_instance_tokens, directory.max_sents) == limits
-    model = GTransformer.from_pretrained(parts / "model", device="cpu")
+    model = on_cpu(parts / "model")
     assert model.max_instance_tokens == (limits[0] or model.engine.longest + 1)
     assert len(model.translate(TEXT * 20, beam=1, max_len_a=0, max_len_b=1)) == 40
 
@@ -247,6 +246,6 @@ def test_exported_and_translated_by_programs(parts):
     done = program(
         "translate --model model text --cpu --quiet", PYTHONPATH=str(site), OMP_NUM_THREADS="1"
     )
-    expected = GTransformer.from_pretrained(parts / "model", device="cpu").translate(TEXT)
+    expected = on_cpu(parts / "model").translate(TEXT)
     assert (done.returncode, done.stdout.splitlines()) == (0, expected)
     assert done.stderr.startswith("ended by a length limit") and done.stderr.count("\n") == 1

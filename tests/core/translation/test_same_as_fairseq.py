@@ -17,10 +17,9 @@ from fairseq.data import Dictionary
 from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.characters import clean_line
 from gtransformer.preprocess.instances import instance_line, split_instance, write_instances
-from gtransformer.translation.api import GTransformer
 from tests.commands import run
 from tests.hard_text import hard_lines
-from tests.saved_model import MAX_INSTANCE_TOKENS, SHORT, make_model
+from tests.saved_model import MAX_INSTANCE_TOKENS, SHORT, make_model, on_cpu
 from tests.support import read_jsonl, write_binary, write_lines
 
 pytestmark = pytest.mark.slow
@@ -96,9 +95,7 @@ def test_documents_in_parts_are_translated_as_by_generate(text, tmp_path, strate
     run("generate", tmp_path, *TASK, path, *SEARCH, *way, f"--gen-output={tmp_path / 'out'}")
     written = written_sentences(tmp_path)
     assert len(written) > len(text) + 5
-    translated = GTransformer.from_pretrained(saved, device="cpu").translate(
-        text, strategy=strategy
-    )
+    translated = on_cpu(saved).translate(text, strategy=strategy)
     assert sum(translated, []) == plain(written, saved)
 
 
@@ -134,5 +131,5 @@ def test_generate_interactive_and_translate_agree(text, saved_model, tmp_path, m
     assert [len(sentences) for sentences in written] == [
         len(split_instance(line)) for line in instances
     ]
-    translated = sum(GTransformer.from_pretrained(saved_model, device="cpu").translate(text), [])
+    translated = sum(on_cpu(saved_model).translate(text), [])
     assert translated == plain(written, saved_model) and len(set(translated)) > 20

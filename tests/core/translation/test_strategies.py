@@ -9,6 +9,7 @@ import pytest
 from gtransformer.errors import UserError
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.options import SearchOptions
+from tests.saved_model import on_cpu
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +29,7 @@ DOCUMENTS = [DOCUMENT, DOCUMENT[2:5], [], DOCUMENT[:1]]
 
 @pytest.fixture(scope="module")
 def model(saved_model):
-    return GTransformer.from_pretrained(saved_model, device="cpu")
+    return on_cpu(saved_model)
 
 
 def limited(model: GTransformer, **limits) -> GTransformer:

@@ -15,6 +15,7 @@ from gtransformer.preprocess.corpus import is_document_mark
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import read_text
 from tests.hard_text import hard_lines
+from tests.saved_model import on_cpu
 from tests.support import command, without_limit_remarks
 
 main = command("translate")
@@ -79,7 +80,7 @@ def test_nothing_is_lost_of_a_hard_file(translate, text, saved_model):
     assert f"translated {len(lines)} lines" in errors
     # Each in its place: documents translated by themselves come out the same (but where rounding
     # tips a tie).
-    model = GTransformer.from_pretrained(saved_model, device="cpu")
+    model = on_cpu(saved_model)
     documents: list[list[int]] = [[]]
     for number, line in enumerate(read_text(lines, lambda some: [[] for _ in some])):
         documents.append([]) if line.breaks else documents[-1].append(number)
@@ -156,7 +157,7 @@ def test_scores_and_several_translations(translate, text):
 
 def test_running_text_is_split_and_put_together(translate, text, saved_model):
     output, _ = translate(text(TEXT), "--split-sentences")
-    model = GTransformer.from_pretrained(saved_model, device="cpu")
+    model = on_cpu(saved_model)
     parts = model.translate(["The river sleeps near a house.", "A dog sleeps."])
     assert output[4] == " ".join(parts) and len(output) == len(TEXT)
     whole, _ = translate(text(TEXT))

@@ -16,9 +16,9 @@ from gtransformer.lab.augmentation.observed import (
     with_observed,
 )
 from gtransformer.preprocess.corpus import raw_file, read_documents
-from gtransformer.translation.api import GTransformer
 from tests import saved_model as saved
 from tests.raw_corpus import write_documents
+from tests.saved_model import on_cpu
 from tests.support import command
 
 main = command("lab augment")
@@ -86,7 +86,7 @@ def observed(corpus: Path, seed: int, copies: int, unseen: bool = False) -> list
 
 @pytest.fixture(scope="module")
 def translator(saved_model):
-    return GTransformer.from_pretrained(saved_model, device="cpu")
+    return on_cpu(saved_model)
 
 
 def test_forward(saved_model, translator, corpus, tmp_path):
@@ -154,9 +154,9 @@ def test_target_side_augmentation(augmentation_model, saved_model, corpus, tmp_p
     sources = [[source for source, _ in document] for document in written(corpus) for _ in range(3)]
     read = observed(corpus, 4, 3, unseen=True)
     assert not {*map(str, read)} & {*map(str, observed(corpus, 4, 3))}
-    model = GTransformer.from_pretrained(augmentation_model, device="cpu")
+    model = on_cpu(augmentation_model)
     assert not is_plain(str(model.translate(read, sampling_topk=10, seed=4)))
-    model = GTransformer.from_pretrained(augmentation_model, device="cpu")
+    model = on_cpu(augmentation_model)
     model.engine.never = [
         index for index, word in enumerate(model.engine.target.symbols) if not is_plain(word)
     ]

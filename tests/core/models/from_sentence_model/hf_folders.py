@@ -15,6 +15,7 @@ from torch import Tensor
 from gtransformer.files import write_json
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.convert import convert
+from tests.saved_model import on_cpu
 
 TEXT = {
     "en": [
@@ -206,4 +207,4 @@ def many_languages(pieces: Path, path: Path, kind: str, ends: float = 0.0, **opt
 def load(folder: Folder, output: Path, **search: Any) -> GTransformer:
     """Convert the folder and load the model directory."""
     convert(folder.path, output, *folder.pair, search, {})
-    return GTransformer.from_pretrained(output, device="cpu")
+    return on_cpu(output)

@@ -19,9 +19,9 @@ from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
 from gtransformer.plugin.task import TranslationDocTask
 from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import Strategy
-from gtransformer.translation.api import GTransformer
 from gtransformer.translation.convert import convert
 from tests.core import marian_numpy as marian
+from tests.saved_model import on_cpu
 from tests.support import pad_batch, task_config
 
 SEARCH = {
@@ -141,7 +141,7 @@ class Converted:
     ):
         self.folder = folder or saved.path.parent / "converted"
         self.manifest = convert(saved.path, self.folder, *pair, SEARCH, {}, **more)
-        self.translator = GTransformer.from_pretrained(self.folder, device="cpu")
+        self.translator = on_cpu(self.folder)
         self.engine = self.translator.engine
         self.model = self.engine.model.double()
         sides = {"source_lang": pair[0], "target_lang": pair[1], "langs": ",".join(pair)}

@@ -25,6 +25,7 @@ from tests.core.models.from_sentence_model.hf_folders import (
     many_languages,
     marian,
 )
+from tests.saved_model import on_cpu
 from tests.support import command
 
 export = command("export")
@@ -235,7 +236,7 @@ def test_from_a_directory_to_a_document_model(pieces: Path, tmp_path: Path):
     exported = tmp_path / "exported"
     assert export([str(prepared), str(exported), f"--checkpoint={last}", "--beam=2"]) == 0
     assert ModelDirectory.open(exported).search.unkpen == NEVER  # as at conversion
-    model = GTransformer.from_pretrained(exported, device="cpu")
+    model = on_cpu(exported)
     text = [*TEXT["en"], "", "Anna"]
     (found,) = model.nbest([text], max_len_b=5)
     assert [bool(one) for one in found] == [bool(one) for one in text]

@@ -20,6 +20,7 @@ from gtransformer.translation.api import GTransformer
 from gtransformer.translation.convert import convert, unknown_signs
 from tests.bert import skip_without_transformers
 from tests.saved_by_transformers.make import NAMES, NEW, make, train_pieces
+from tests.saved_model import on_cpu
 from tests.support import ROOT, command
 
 model_convert = command("model convert")
@@ -74,7 +75,7 @@ def scores_of(model: GTransformer, source: list[str], target: list[str]) -> torc
 def test_pieces_and_log_probabilities(folders: Path, name: str, tmp_path: Path):
     content = read_json(folders / f"{name}.json")
     convert(folders / name, tmp_path / "model", *content["pair"], {}, {}, normalise=False)
-    model = GTransformer.from_pretrained(tmp_path / "model", device="cpu")
+    model = on_cpu(tmp_path / "model")
     for pair in content["pairs"]:
         source, target = pieces_of(model, 0, pair["source"]), pieces_of(model, 1, pair["target"])
         assert (source, target) == (pair["source_pieces"], pair["target_pieces"])
@@ -96,11 +97,11 @@ def test_punctuation_that_the_model_does_not_know(folders: Path, tmp_path: Path,
     assert "‘ ’ ‚ “ ” „ « » – — …" in said and "punctuation is normalised" in said
     text = ["“Anna’s” house – green…", "»We« saw"]
     plain = ['"Anna\'s" house - green...', '"We" saw']
-    model = GTransformer.from_pretrained(tmp_path / "yes", device="cpu")
+    model = on_cpu(tmp_path / "yes")
     assert model.encode(text) == model.encode(plain)
     said = converted(folders, "opus", tmp_path / "no", capsys, "--normalise-punctuation", "no")
     assert "punctuation is not normalised" in said
-    model = GTransformer.from_pretrained(tmp_path / "no", device="cpu")
+    model = on_cpu(tmp_path / "no")
     assert "“" in "".join(model.encode(text)[0])
 
 
@@ -116,7 +117,7 @@ def test_punctuation_that_the_model_knows(folders: Path):
 def test_a_typed_target_language(folders: Path, tmp_path: Path, capsys):
     """``>>deu<<`` is what the model reads anyway, and no text; any other is refused."""
     converted(folders, "opus_many", tmp_path / "model", capsys)
-    model = GTransformer.from_pretrained(tmp_path / "model", device="cpu")
+    model = on_cpu(tmp_path / "model")
     text = ["Anna saw it", "We saw a house"]
     assert model.translate([f">>deu<<{text[0]}", f">>deu<<  {text[1]}"]) == model.translate(text)
     assert model.translate([">>deu<<", text[0]]) == ["", model.translate(text)[0]]
@@ -138,7 +139,7 @@ def test_a_language_without_a_row(tmp_path: Path):
     listed["additional_special_tokens"] = [NEW]
     write_json(folder / "special_tokens_map.json", listed)
     convert(folder, tmp_path / "model", *pair, {}, {})
-    target = GTransformer.from_pretrained(tmp_path / "model", device="cpu").engine.target
+    target = on_cpu(tmp_path / "model").engine.target
     assert target.index(NEW) == before - 1
 
 
@@ -160,7 +161,7 @@ def test_a_corpus_and_text_by_tokenizer_json(folders: Path, tmp_path: Path, caps
     """Prepared as the model reads it; translating imports no transformers."""
     converted(folders, "nllb_fast", tmp_path / "model", capsys)
     assert not [*tmp_path.glob("model/sentencepiece*")]
-    model = GTransformer.from_pretrained(tmp_path / "model", device="cpu")
+    model = on_cpu(tmp_path / "model")
     (tmp_path / "raw").mkdir()
     text = {"eng_Latn": ["Anna saw a house", "It is <mask> ☃"], "deu_Latn": ["Das Haus", "Es"]}
     for lang, lines in text.items():
@@ -176,5 +177,5 @@ def test_a_corpus_and_text_by_tokenizer_json(folders: Path, tmp_path: Path, caps
         assert instances.split() == " ".join(sentences).split()
     expected = model.translate(["Anna saw a house"])
     monkeypatch.setitem(sys.modules, "transformers", None)  # an import of it fails
-    again = GTransformer.from_pretrained(tmp_path / "model", device="cpu")
+    again = on_cpu(tmp_path / "model")
     assert again.translate(["Anna saw a house"]) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from fairseq.data import Dictionary, indexed_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from omegaconf import DictConfig, OmegaConf
+from sentencepiece import SentencePieceTrainer
 from torch import Tensor
 
 from gtransformer.cli.main import main
@@ -58,6 +60,17 @@ def write_binary(prefix: Path | str, rows: Iterable[list[int]], words: int) -> N
     for row in rows:
         builder.add_item(torch.tensor(row, dtype=torch.int32))
     builder.finalize(f"{prefix}.idx")
+
+
+def train_pieces(path: Path, lines: Iterable[str], size: int, **options) -> Path:
+    """Write a SentencePiece model of about so many pieces; return the file."""
+    model = io.BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, vocab_size=size,
+        hard_vocab_limit=False, minloglevel=2, **options,
+    )  # fmt: skip
+    path.write_bytes(model.getvalue())
+    return path
 
 
 def training_options(line: Iterable) -> DictConfig:

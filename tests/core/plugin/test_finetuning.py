@@ -18,7 +18,7 @@ from tests.core.models import fairseq_models
 from tests.core.models.oracle_checks import batch
 from tests.core.models.test_numpy import pairs
 from tests.core.plugin import loaded
-from tests.support import tiny_model
+from tests.support import tiny_model, write_lines
 
 pytestmark = pytest.mark.slow
 
@@ -109,7 +109,7 @@ def swapped(prepared, folder):
         path = folder / f"dict.{lang}.txt"
         lines = path.read_text().splitlines()
         lines[0], lines[3] = lines[3], lines[0]
-        path.write_text("\n".join(lines) + "\n")
+        write_lines(path, lines)
     return folder
 
 

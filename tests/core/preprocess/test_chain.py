@@ -5,14 +5,14 @@ do.
 from __future__ import annotations
 
 import pytest
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from sentencepiece import SentencePieceProcessor
 
 from gtransformer.evaluation.sentence_scores import sentence_encoder
 from gtransformer.files import write_json
 from gtransformer.preprocess.chain import TEXT_FILES, open_text
 from gtransformer.preprocess.manifest import vocabulary_digest
 from gtransformer.preprocess.tokenisers import Moses, learn_truecaser
-from tests.support import write_lines
+from tests.support import train_pieces, write_lines
 
 LINES = ["It's old, isn't it?", "Das Haus, das wir sehen, ist grün.", "Anna sees it!"]
 
@@ -20,11 +20,7 @@ LINES = ["It's old, isn't it?", "Das Haus, das wir sehen, ist grün.", "Anna see
 @pytest.fixture
 def pieces(tmp_path):
     """A prepared directory of mBART's kind: a SentencePiece model and a manifest."""
-    (tmp_path / "text").write_text("\n".join(LINES * 20), encoding="utf-8")
-    SentencePieceTrainer.train(
-        input=str(tmp_path / "text"), model_prefix=str(tmp_path / "sentencepiece"), vocab_size=50,
-        hard_vocab_limit=False, minloglevel=2,
-    )  # fmt: skip
+    train_pieces(tmp_path / "sentencepiece.model", LINES * 20, 50)
     settings = {"source_lang": "en_XX", "target_lang": "de_DE"}
     write_json(tmp_path / "manifest.json", {"settings": settings})
     return tmp_path

@@ -6,7 +6,6 @@ import pickle
 from pathlib import Path
 
 import pytest
-from sentencepiece import SentencePieceTrainer
 
 from gtransformer.preprocess.tokenisers import (
     SentencePieces,
@@ -14,7 +13,7 @@ from gtransformer.preprocess.tokenisers import (
     save_wordpieces,
 )
 from tests.bert import save_bert, skip_without_transformers
-from tests.support import write_lines
+from tests.support import train_pieces
 
 LINES = [
     "Das Haus ist alt.",
@@ -29,14 +28,9 @@ def model(tmp_path_factory) -> Path:
     """A model that falls back to bytes, and has what may be control symbols in a dictionary among
     its pieces.
     """
-    folder = tmp_path_factory.mktemp("pieces")
-    write_lines(folder / "text", (f"{line} x[de_DE] [de_DE]" for line in LINES * 50))
-    SentencePieceTrainer.train(
-        input=str(folder / "text"), model_prefix=str(folder / "m"), vocab_size=330,
-        hard_vocab_limit=False,
-        byte_fallback=True, user_defined_symbols=["<mask>", "[de_DE]"], minloglevel=2,
-    )  # fmt: skip
-    return folder / "m.model"
+    path, symbols = tmp_path_factory.mktemp("pieces") / "m.model", ["<mask>", "[de_DE]"]
+    lines = (f"{line} x[de_DE] [de_DE]" for line in LINES * 50)
+    return train_pieces(path, lines, 330, byte_fallback=True, user_defined_symbols=symbols)
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +80,9 @@ def test_no_piece_holds_a_blank(tmp_path: Path):
     """A model that normalises nothing takes a no-break space for a letter; whoever reads the line
     does not.
     """
-    (tmp_path / "text").write_text("ein\u00a0Haus und 5\u202f% davon\n" * 50, encoding="utf-8")
-    SentencePieceTrainer.train(
-        input=str(tmp_path / "text"), model_prefix=str(tmp_path / "m"), vocab_size=40,
-        hard_vocab_limit=False,
-        normalization_rule_name="identity", minloglevel=2,
-    )  # fmt: skip
-    pieces = SentencePieces(tmp_path / "m.model")
+    lines = ["ein\u00a0Haus und 5\u202f% davon"] * 50
+    path = train_pieces(tmp_path / "m.model", lines, 40, normalization_rule_name="identity")
+    pieces = SentencePieces(path)
     cut = pieces.split(["ein\u00a0Haus \u2028 5\u202f%"])
     assert cut[0].split(" ") == cut[0].split() and pieces.join(cut) == ["ein Haus 5 %"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from sentencepiece import SentencePieceProcessor
 from torch import Tensor
 
 from gtransformer.files import write_json
@@ -75,17 +75,8 @@ class Folder:
         return [one for one in self.words[side] if one and not NO_PIECE.match(one)]
 
 
-def train_pieces(folder: Path) -> Path:
-    """``en.model``, ``de.model`` and ``both.model``; they have different pieces."""
-    for name, langs in {"en": ["en"], "de": ["de"], "both": ["en", "de"]}.items():
-        lines = [line for lang in langs for line in TEXT[lang]] * 20
-        (folder / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
-        SentencePieceTrainer.train(
-            input=str(folder / f"{name}.txt"), model_prefix=str(folder / name), vocab_size=60,
-            minloglevel=2,
-            hard_vocab_limit=False,
-        )  # fmt: skip
-    return folder
+def lines_of(*langs: str) -> list[str]:
+    return [line for lang in langs for line in TEXT[lang]] * 20
 
 
 def pieces_of(file: Path) -> list[str]:

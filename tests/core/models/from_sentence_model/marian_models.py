@@ -4,7 +4,6 @@ reference of each.
 
 from __future__ import annotations
 
-import io
 import json
 import random
 from argparse import Namespace
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from sentencepiece import SentencePieceProcessor
 from torch import Tensor
 
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
@@ -22,7 +21,7 @@ from gtransformer.search.strategies import Strategy
 from gtransformer.translation.convert import convert
 from tests.core import marian_numpy as marian
 from tests.saved_model import on_cpu
-from tests.support import pad_batch, task_config
+from tests.support import pad_batch, task_config, train_pieces, write_lines
 
 SEARCH = {
     "beam": 1,
@@ -33,21 +32,15 @@ SEARCH = {
 TOKENS = (">>de<<", ">>fr_BE<<")  # of models for several target languages
 
 
-def train_pieces(path: Path, size: int, seed: int, symbols: tuple[str, ...] = ()) -> Path:
+def train_vocab(path: Path, size: int, seed: int, symbols: tuple[str, ...] = ()) -> Path:
     """Write a SentencePiece model of a made-up language, ``</s>`` and ``<unk>`` first as in
     Marian's.
     """
-    draw, model = random.Random(seed), io.BytesIO()
+    draw = random.Random(seed)
     words = ["".join(draw.choices("abcdefgh", k=draw.randint(2, 5))) for _ in range(40)]
-    SentencePieceTrainer.train(
-        sentence_iterator=iter(" ".join(draw.choices(words, k=6)) for _ in range(200)),
-        model_writer=model,
-        vocab_size=size, eos_id=0, unk_id=1, bos_id=-1, pad_id=-1,
-        user_defined_symbols=list(symbols),
-        hard_vocab_limit=False, minloglevel=2,
-    )  # fmt: skip
-    path.write_bytes(model.getvalue())
-    return path
+    lines = (" ".join(draw.choices(words, k=6)) for _ in range(200))
+    ids = {"eos_id": 0, "unk_id": 1, "bos_id": -1, "pad_id": -1}
+    return train_pieces(path, lines, size, user_defined_symbols=list(symbols), **ids)
 
 
 def words_of(path: Path) -> list[str]:
@@ -87,7 +80,7 @@ def save(
     one = embeddings in ("all", "inputs")
     if numbered:
         cutters = [
-            train_pieces(folder / f"{side}.spm", 46, 1, symbols) for side in ("source", "target")
+            train_vocab(folder / f"{side}.spm", 46, 1, symbols) for side in ("source", "target")
         ]
         vocabularies = []
         for seed, cutter in enumerate(cutters):
@@ -96,19 +89,15 @@ def save(
             words = ["</s>", "<unk>", *words, *(["no"] * (seed and not one))]
             vocabularies.append(words)
             lines = (
-                f"{json.dumps(word, ensure_ascii=False)}: {row}\n" for row, word in enumerate(words)
+                f"{json.dumps(word, ensure_ascii=False)}: {row}" for row, word in enumerate(words)
             )
-            (folder / f"{('src', 'trg')[seed]}.vocab.yml").write_text(
-                "".join(lines), encoding="utf-8"
-            )
+            write_lines(folder / f"{('src', 'trg')[seed]}.vocab.yml", lines)
     elif one:
-        vocabularies = [words_of(train_pieces(folder / "vocab.ende.spm", 46, 1, symbols))] * 2
+        vocabularies = [words_of(train_vocab(folder / "vocab.ende.spm", 46, 1, symbols))] * 2
     else:
-        cutters = {"vocab.src.spm": (46, symbols), "vocab.trg.spm": (52, ())}
-        files = [
-            train_pieces(folder / name, size, size, own) for name, (size, own) in cutters.items()
-        ]
-        vocabularies = [words_of(file) for file in files]
+        source = train_vocab(folder / "vocab.src.spm", 46, 46, symbols)
+        target = train_vocab(folder / "vocab.trg.spm", 52, 52)
+        vocabularies = [words_of(source), words_of(target)]
         assert len(vocabularies[0]) != len(vocabularies[1])
     sizes = tuple(map(len, vocabularies))
     parameters, config = marian.random_model(embeddings=embeddings, vocabularies=sizes, **options)

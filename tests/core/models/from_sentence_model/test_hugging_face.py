@@ -15,6 +15,7 @@ from sentencepiece import SentencePieceProcessor
 from torch import Tensor
 
 from gtransformer.data.dictionaries import NEVER
+from gtransformer.preprocess.corpus import raw_file
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.model_directory import ModelDirectory
 from tests.commands import GENERATION, run
@@ -25,6 +26,7 @@ from tests.core.models.from_sentence_model.hf_folders import (
     many_languages,
     marian,
 )
+from tests.raw_corpus import write_documents
 from tests.saved_model import on_cpu
 from tests.support import command
 
@@ -156,14 +158,11 @@ COMMON = (
 
 def write_raw(folder: Path) -> dict[str, list[str]]:
     """A raw corpus of en and de; the sentences of the development set by language."""
-    draw, dev, (one, other) = random.Random(4), {}, TEXT
-    folder.mkdir()
+    draw, dev = random.Random(4), {}
     for split, count in {"train": 6, "dev": 2, "test": 2}.items():
         for lang in TEXT:
             documents = [draw.choices(TEXT[lang], k=3) for _ in range(count)]
-            lines = [line for document in documents for line in ("<d>", *document)]
-            path = folder / f"concatenated_{one}2{other}_{split}_{lang}.txt"
-            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            write_documents(raw_file(folder, list(TEXT), split, lang), documents)
             if split == "dev":
                 dev[lang] = sum(documents, [])
     return dev

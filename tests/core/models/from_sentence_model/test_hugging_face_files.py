@@ -9,18 +9,19 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sentencepiece import SentencePieceTrainer
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
 from gtransformer.translation.convert import convert
+from tests.bert import skip_without_transformers
 from tests.core.models.from_sentence_model.hf_folders import (
     Folder,
+    lines_of,
     load,
     many_languages,
     marian,
 )
-from tests.support import command
+from tests.support import command, train_pieces
 
 model_convert = command("model convert")
 
@@ -77,6 +78,11 @@ FAULTS = {
         "m2m",
         lambda f: changed(f, forced_bos_token_id=64),
         "made for another target language (forced_bos_token_id 64)",
+    ),
+    "no word of the target": (
+        "m2m",
+        lambda f: changed(f, forced_bos_token_id=100_000),
+        "made for another target language (forced_bos_token_id 100000)",
     ),
     "a Trainer's folder": (
         "m2m",
@@ -158,12 +164,10 @@ def test_languages_that_it_does_not_know(
     assert message in refused(whole[kind].path, tmp_path / "model", pair, capsys)
 
 
-def test_a_piece_that_looks_like_a_language_is_text(pieces: Path, tmp_path: Path):
-    SentencePieceTrainer.train(
-        input=str(pieces / "both.txt"), model_prefix=str(tmp_path / "both"), vocab_size=60,
-        minloglevel=2,
-        hard_vocab_limit=False, user_defined_symbols=["ab_Cd", "__x"],
-    )  # fmt: skip
+def test_a_piece_that_looks_like_a_language_is_text(tmp_path: Path):
+    skip_without_transformers()
+    text, symbols = lines_of("en", "de"), ["ab_Cd", "__x"]
+    train_pieces(tmp_path / "both.model", text, 60, user_defined_symbols=symbols)
     for kind in ("m2m", "nllb"):
         folder = many_languages(tmp_path, tmp_path / kind, kind)
         model = load(folder, tmp_path / f"{kind}-model")

@@ -22,7 +22,7 @@ from tests.core.models.from_sentence_model.marian_models import (
     TOKENS,
     Converted,
     save,
-    train_pieces,
+    train_vocab,
     words_of,
 )
 from tests.core.models.from_sentence_model.test_marian import largest_error
@@ -51,7 +51,7 @@ def changed(parameters=(), **switches):
 
 
 def other_vocabulary(path):
-    train_pieces(path.parent / "vocab.ende.spm", 30, 1)
+    train_vocab(path.parent / "vocab.ende.spm", 30, 1)
 
 
 def no_vocabulary(path):
@@ -182,7 +182,7 @@ def test_a_language_token_in_front_of_every_sentence(tmp_path, capsys):
 def test_punctuation_of_each_side(tmp_path, known, kept):
     """The source lacks quotes; those that the target knows stay, also when a corpus is prepared."""
     saved = save(tmp_path / "given", embeddings="none", symbols=('"', "-"))
-    train_pieces(saved.path.parent / "vocab.trg.spm", 51, 52, (*known, "-"))
+    train_vocab(saved.path.parent / "vocab.trg.spm", 51, 52, (*known, "-"))
     convert(saved.path, tmp_path / "model", "en", "de", SEARCH, {})
     settings = with_vocabulary(Settings(vocabulary=str(tmp_path / "model")))
     for given in (prepared_settings(tmp_path / "model"), vars(settings)):

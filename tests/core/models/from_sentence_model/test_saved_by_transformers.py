@@ -15,10 +15,12 @@ import torch
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
 from gtransformer.models.from_sentence_model.sentence_model import ModelVocabulary
+from gtransformer.preprocess.corpus import raw_file
 from gtransformer.preprocess.tokenisers import SentencePieces
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.convert import convert, unknown_signs
 from tests.bert import skip_without_transformers
+from tests.raw_corpus import write_documents
 from tests.saved_by_transformers.make import NAMES, NEW, make, train_pieces
 from tests.saved_model import on_cpu
 from tests.support import ROOT, command
@@ -162,12 +164,10 @@ def test_a_corpus_and_text_by_tokenizer_json(folders: Path, tmp_path: Path, caps
     converted(folders, "nllb_fast", tmp_path / "model", capsys)
     assert not [*tmp_path.glob("model/sentencepiece*")]
     model = on_cpu(tmp_path / "model")
-    (tmp_path / "raw").mkdir()
     text = {"eng_Latn": ["Anna saw a house", "It is <mask> ☃"], "deu_Latn": ["Das Haus", "Es"]}
     for lang, lines in text.items():
         for split in ("train", "dev", "test"):
-            name = f"concatenated_eng_Latn2deu_Latn_{split}_{lang}.txt"
-            (tmp_path / "raw" / name).write_text("\n".join(["<d>", *lines]), encoding="utf-8")
+            write_documents(raw_file(tmp_path / "raw", list(text), split, lang), [lines])
     prepared = tmp_path / "prepared"
     line = [str(tmp_path / "raw"), str(prepared), f"--vocabulary={tmp_path / 'model'}"]
     assert prepare([*line, "-s", "eng_Latn", "-t", "deu_Latn", "--workers=1"]) == 0

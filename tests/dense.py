@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -22,21 +21,20 @@ from gtransformer.modules.relative import clipped_distance, relative_scores
 class DensePattern(PackedPattern):
     """Which key each query may see, as a (batch, queries, keys) mask.
 
-    A key is visible if its rank in the order of keys lies in the query's interval. Documents are
-    padded to the longest; padding has rank -1, which is in no interval.
+    A key is visible if its number lies in the query's interval. Documents are padded to the
+    longest; padding has the number -1, which is in no interval.
     """
 
     def __init__(self, reach: Reach):
         self.reach, self.queries, self.keys = reach, reach.queries, reach.keys
-        rank = np.full(self.keys.total, -1)
-        rank[reach.order] = np.arange(len(reach.order))
-        # Ranks are padded one too high, so that padding, 0, becomes -1.
-        ranks = self.keys.pad(on_device(rank + 1, self.keys.device)).unsqueeze(1) - 1
+        # Numbers are padded one too high, so that padding, 0, becomes -1.
+        numbers = 1 + torch.arange(self.keys.total, device=self.keys.device)
+        numbers = self.keys.pad(numbers).unsqueeze(1) - 1
         first, last = (
             self.queries.pad(on_device(bound, self.queries.device)).unsqueeze(2)
             for bound in (reach.first, reach.last)
         )
-        self.allowed = (first <= ranks) & (ranks < last)
+        self.allowed = (first <= numbers) & (numbers < last)
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None

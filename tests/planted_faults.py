@@ -34,14 +34,14 @@ FAULTS = {
     # Who sees whom.
     "a causal mask that shows the next token": (
         "modules/reach.py",
-        "np.clip(_own_key(queries, keys) + 1, first, end)",
-        "np.clip(_own_key(queries, keys) + 2, first, end)",
+        "np.clip(own_key(queries, keys) + 1, first, end)",
+        "np.clip(own_key(queries, keys) + 2, first, end)",
         "modules/test_reach.py",
     ),
     "a sentence without its last token": (
         "modules/reach.py",
-        'np.searchsorted(group, sentence, "right")',
-        'np.searchsorted(group, sentence, "right") - 1',
+        "return Reach(queries, keys, own - queries.within, own + 1)",
+        "return Reach(queries, keys, own - queries.within, own)",
         "modules/test_reach.py",
     ),
     "a document without its last token": (

@@ -151,16 +151,15 @@ def _weights(
         dtype = module.q_proj.weight.dtype
         queries = module.project_queries(x.to(dtype), reach.queries.tag)
         keys, _ = module.keys_and_values(memory.to(dtype), reach.keys.tag)
-    first, last, order = (torch.as_tensor(one) for one in (reach.first, reach.last, reach.order))
-    # A query sees an interval of the keys in the reach's order, not in that of the text.
-    ranks = torch.arange(len(order))
-    visible = (ranks >= first[:, None]) & (ranks < last[:, None])
-    queries, keys = queries * queries.shape[-1] ** -0.5, keys[order.to(x.device)]
+    first, last = torch.as_tensor(reach.first), torch.as_tensor(reach.last)
+    column = torch.arange(len(keys))
+    visible = (column >= first[:, None]) & (column < last[:, None])
+    queries = queries * queries.shape[-1] ** -0.5
     scores = torch.einsum("qhd,khd->hqk", queries, keys).double().cpu()
     weights = scores.masked_fill(~visible, -math.inf).softmax(dim=-1)
     # A query that sees no key gives NaN; its weights are zero, as in the model.
     weights = weights.nan_to_num().mean(dim=0)
-    tags = torch.as_tensor(reach.queries.tag), torch.as_tensor(reach.keys.tag)[order]
+    tags = torch.as_tensor(reach.queries.tag), torch.as_tensor(reach.keys.tag)
     return weights, last - first, *tags
 
 

@@ -107,8 +107,8 @@ class PackedPattern:
 
     Attributes:
         order: (queries that see a key,) int64, segment by segment.
-        segments: (segments, 4) int64: first query in ``order``, number of queries, first key in
-            ``reach.order``, number of keys.
+        segments: (segments, 4) int64: first query in ``order``, number of queries, first key,
+            number of keys.
         kinds: (segments,), EVERY_KEY, CAUSAL_KEYS or SOME_KEYS.
         stored: where keys and values are stored by module, for decoding; None: nowhere.
     """
@@ -170,9 +170,7 @@ class PackedPattern:
                 column < self._last[place][:, :, None]
             )
         mask = None if seen is None else on_device(seen[:, None], self.queries.device)
-        return Bucket(
-            self.order[place], real, self.reach.order[key_place], mask, kind == CAUSAL_KEYS
-        )
+        return Bucket(self.order[place], real, key_place, mask, kind == CAUSAL_KEYS)
 
     @cached_property
     def gathered(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -196,10 +194,8 @@ class PackedPattern:
         """
         start, length, first, width = self.segments.T
         bounds = np.append(start, self.queries.total), np.append(first, self.keys.total)
-        in_order = (
-            np.array_equal(self.order, np.arange(self.queries.total))
-            and np.array_equal(self.reach.order, np.arange(self.keys.total))
-            and np.array_equal(bounds[1], np.append(0, np.cumsum(width)))
+        in_order = np.array_equal(self.order, np.arange(self.queries.total)) and np.array_equal(
+            bounds[1], np.append(0, np.cumsum(width))
         )
         kinds = {*self.kinds.tolist()}
         if not in_order or kinds not in ({EVERY_KEY}, {CAUSAL_KEYS}):

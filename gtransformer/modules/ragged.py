@@ -39,8 +39,6 @@ class Ragged:
 
     Attributes:
         tags: (batch, length) int64 on the host, with ``ABSENT`` at padding.
-        doc, tag, column: (N,) int64 on the host, of each token its document, its group tag and its
-            place in the row of the block.
         doc_lengths, doc_starts: (batch,) and (batch + 1,) int64, of each document its number of
             tokens and its first token; the last one ends with the tokens.
         whole: False for prefixes in decoding: nothing may depend on their length.
@@ -64,18 +62,24 @@ class Ragged:
     def _place(self, tags: np.ndarray, device: torch.device) -> None:
         self.tags, self.device = tags, device
         self.batch, self.length = tags.shape
-        real = tags != ABSENT
-        # In the order of rows, then columns: that of the tokens.
-        self.doc, self.column = np.nonzero(real)
-        self.total = len(self.doc)  # N, the number of real tokens
-        self.tag = tags[real]
-        self.doc_lengths = real.sum(axis=1)
+        self.doc_lengths = (tags != ABSENT).sum(axis=1)
         self.doc_starts = np.concatenate([[0], np.cumsum(self.doc_lengths)])
+        self.total = int(self.doc_starts[-1])  # N, the number of real tokens
+
+    @cached_property
+    def doc(self) -> np.ndarray:
+        """(N,) int64 on the host: the document of each token."""
+        return np.repeat(np.arange(self.batch), self.doc_lengths)
+
+    @cached_property
+    def tag(self) -> np.ndarray:
+        """(N,) int64 on the host: the group tag of each token."""
+        return self.tags[self.tags != ABSENT]
 
     @cached_property
     def index(self) -> Tensor:
         """(N,) int64: position of each token in the flattened padded block."""
-        return on_device(self.doc * self.length + self.column, self.device)
+        return on_device(np.flatnonzero(self.tags != ABSENT), self.device)
 
     @cached_property
     def offset(self) -> Tensor:

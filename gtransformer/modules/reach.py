@@ -1,5 +1,5 @@
-"""Who sees whom: every query sees an interval of one order of the keys. Pure functions of indices,
-on the host.
+"""Who sees whom: every query sees an interval of the keys of its document, in reading order. Pure
+functions of indices, on the host.
 
 Group attention (Bao et al. 2021, Eq. 6-7), global attention (Eq. 5) and windows around an aligned
 position all have this form; the engines compute it. Causality only cuts the interval's end.
@@ -16,19 +16,17 @@ from gtransformer.modules.ragged import Ragged
 
 @dataclass
 class Reach:
-    """The keys that each query sees: query i sees ``order[first[i]:last[i]]``, none if the interval
-    is empty.
+    """The keys that each query sees: query i sees the keys first[i] to last[i] - 1, none if the
+    interval is empty.
 
     Attributes:
         queries, keys: layouts of the two sides (the same object in self-attention).
-        order: (at most Nk,) int64, different indices of keys.
-        first, last: (Nq,) int64, positions in ``order``; an interval never leaves the query's
-        document.
+        first, last: (Nq,) int64, in the order of the batch; an interval never leaves the query's
+            document.
     """
 
     queries: Ragged
     keys: Ragged
-    order: np.ndarray
     first: np.ndarray
     last: np.ndarray
 
@@ -38,25 +36,23 @@ def by_document(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
     its own position.
     """
     first, end = keys.doc_starts[queries.doc], keys.doc_starts[queries.doc + 1]
-    return in_reading_order(queries, keys, first, end, causal)
+    return interval(queries, keys, first, end, causal)
 
 
 def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
     """Return the reach of group attention: the keys of its document with the query's tag (Bao et
     al. 2021, Eq. 7).
 
-    If ``causal``, every query is one of the keys, and sees those up to itself. Tokens of a tag need
-    not be adjacent.
+    If ``causal``, every query is one of the keys, and sees those up to itself.
     """
-    # A sentence has a different number in every document of the batch, so one sort puts all groups
-    # end to end. It is stable: within a group keys keep their reading order, as causality needs.
-    order = np.argsort(keys.sentence, kind="stable")
-    group, sentence = keys.sentence[order], queries.sentence
-    first, end = np.searchsorted(group, sentence, "left"), np.searchsorted(group, sentence, "right")
     if causal:
-        place = order.argsort(kind="stable")  # of each key in the order
-        end = place[_own_key(queries, keys)] + 1
-    return Reach(queries, keys, order, first, end)
+        own = own_key(queries, keys)
+        return Reach(queries, keys, own - queries.within, own + 1)
+    # Sentences have ascending numbers, in the batch, too.
+    first, end = (
+        np.searchsorted(keys.sentence, queries.sentence, side) for side in ("left", "right")
+    )
+    return Reach(queries, keys, first, end)
 
 
 def by_window(
@@ -75,23 +71,22 @@ def by_window(
     centres = np.asarray(centres, dtype=np.int64)
     first = starts + np.clip(centres - width, 0, lengths)
     end = starts + np.clip(centres + width + 1, 0, lengths)
-    return in_reading_order(queries, keys, first, end, causal)
+    return interval(queries, keys, first, end, causal)
 
 
-def in_reading_order(
+def interval(
     queries: Ragged, keys: Ragged, first: np.ndarray, end: np.ndarray, causal: bool
 ) -> Reach:
-    """Return the reach in which query i sees the keys first[i] to end[i] - 1, in the order of the
-    batch.
+    """Return the reach in which query i sees the keys first[i] to end[i] - 1, if ``causal`` none
+    behind its own position.
 
-    ``first``, ``end`` (Nq,) int64, within the query's document; ``causal`` cuts at the query's own
-    position.
+    ``first``, ``end``: (Nq,) int64, within the query's document.
     """
-    last = np.clip(_own_key(queries, keys) + 1, first, end) if causal else end
-    return Reach(queries, keys, np.arange(keys.total), first, last)
+    last = np.clip(own_key(queries, keys) + 1, first, end) if causal else end
+    return Reach(queries, keys, first, last)
 
 
-def _own_key(queries: Ragged, keys: Ragged) -> np.ndarray:
+def own_key(queries: Ragged, keys: Ragged) -> np.ndarray:
     """Return (Nq,) int64: the key at each query's own position in its document, as if documents had
     no end.
     """

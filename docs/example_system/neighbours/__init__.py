@@ -12,7 +12,7 @@ from gtransformer.errors import UserError
 from gtransformer.models import DocumentModel, register
 from gtransformer.models.common.blocks import AttentionBlock, BySentence, Scope
 from gtransformer.models.common.config import DocumentModelConfig, option
-from gtransformer.modules.reach import in_reading_order
+from gtransformer.modules.reach import interval
 
 
 # 1. A scope gives every query the interval of keys that it sees.
@@ -25,12 +25,10 @@ class WithPrevious(Scope):
     name = "with_previous"
 
     def reach(self, queries, keys, causal):
-        # Document and sentence as one number, so that an interval never leaves its document.
-        of_keys = (keys.doc.astype(np.int64) << 32) + keys.tag
-        of_queries = (queries.doc.astype(np.int64) << 32) + queries.tag
-        first = np.searchsorted(of_keys, of_queries - 1, "left")
-        end = np.searchsorted(of_keys, of_queries, "right")
-        return in_reading_order(queries, keys, first, end, causal)
+        # ``sentence`` is document and tag as one number, so an interval never leaves its document.
+        first = np.searchsorted(keys.sentence, queries.sentence - 1, "left")
+        end = np.searchsorted(keys.sentence, queries.sentence, "right")
+        return interval(queries, keys, first, end, causal)
 
 
 # 2. Options on the command line, in addition to those of all document models.

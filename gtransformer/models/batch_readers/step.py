@@ -57,7 +57,7 @@ class BatchKeys:
             # Position and tag of the <s> that opens each sentence.
             self.begins = newest.position[:: self.beam], newest.tag[:: self.beam]
         self.own.add(newest.tag)
-        self.reading.look(np.ones(self.own.writers.shape, dtype=bool))
+        self.reading.look(np.zeros(len(newest.tag), dtype=np.int64))
 
     def project(self, module: MultiheadAttention, x: Tensor, memory: Tensor) -> tuple:
         """Store keys and values of the newest tokens; return queries, keys and values of own

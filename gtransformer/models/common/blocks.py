@@ -27,7 +27,7 @@ class Scope:
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
         """Apply the rule to the documents of a batch; ``causal``: queries are some of the keys, and
-        none sees later keys.
+        the last key that each sees is itself.
 
         ``queries.whole`` is False for prefixes in decoding. What a query sees must not depend on
         later queries then. In its steps queries are the newest tokens alone (see

@@ -17,7 +17,7 @@ from gtransformer.models.transformer import (
 )
 from gtransformer.models.window import WindowTransformerConfig, WindowTransformerModel
 from gtransformer.modules.ragged import Ragged
-from gtransformer.modules.reach import Reach, in_reading_order
+from gtransformer.modules.reach import Reach, interval
 from tests.support import drawn, tiny_model
 
 
@@ -29,12 +29,9 @@ class LastSentences(Scope):
     before: int
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
-        tags = [(side.doc.astype("int64") << 32) + side.tag for side in (keys, queries)]
-        first, end = (
-            tags[0].searchsorted(tags[1] - self.before, "left"),
-            tags[0].searchsorted(tags[1], "right"),
-        )
-        return in_reading_order(queries, keys, first, end, causal)
+        first = keys.sentence.searchsorted(queries.sentence - self.before, "left")
+        end = keys.sentence.searchsorted(queries.sentence, "right")
+        return interval(queries, keys, first, end, causal)
 
 
 class LastSentencesModel(InstanceTransformerModel):

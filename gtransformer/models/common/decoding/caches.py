@@ -1,8 +1,8 @@
 """Keys and values that decoding keeps: those that hypotheses share, and those of each hypothesis's
 own tokens.
 
-What a hypothesis sees of either is a row of a matrix ``seen``, computed by asking a scope's
-``reach`` for its prefix.
+What a hypothesis sees of either is an interval, of which a scope's ``reach`` says where it begins
+and ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from torch.nn import functional
 from gtransformer.models.common.decoding.plan import LEAST, Plan
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.ragged import on_device
-from gtransformer.modules.reach import Reach
 
 FUSED = ("cpu",)  # devices on which one kernel attends faster than products; see ``attended``
 SHARED_BLOCK = 16  # own tokens that hypotheses must have in common before these are stored once
@@ -110,33 +109,33 @@ class SharedReading(Reading):
         dtype: of keys.
 
     Attributes:
-        first: (groups,) int64, the first token of its document that each group sees.
+        first, last: (hypotheses,) int64: each sees the tokens first to last - 1.
+        begins: (groups,) int64, the first token that each group reads.
         kernels: what decides which kernels a step has.
     """
 
     def __init__(self, plan: Plan, owner: Hashable, beam: int, dtype: torch.dtype):
         self.plan, self.owner, self.beam, self.dtype = plan, owner, beam, dtype
-        self.index = None
+        self.first = self.last = self.index = None
         self.gathered: dict[MultiheadAttention, Tensor] = {}
 
     def look(
-        self, shared: SharedKeys, begins: np.ndarray, seen: np.ndarray, modules: Iterable
+        self, shared: SharedKeys, first: np.ndarray, last: np.ndarray, modules: Iterable
     ) -> None:
-        """Set what is seen.
-
-        Args:
-            shared: the keys, of which those that modules read are gathered once until what is seen
-                changes.
-            begins: (groups,) int64, the first token of the document that each group reads.
-            seen: (hypotheses, columns) bool, whether a hypothesis sees the token at this place of
-                its document.
+        """Set what is seen of ``shared``; keys and values of the modules are gathered when it
+        changes.
         """
-        columns = seen.reshape(len(begins), self.beam, -1).any(axis=1)
-        self.first = columns.argmax(axis=1)
-        end = columns.shape[1] - columns[:, ::-1].argmax(axis=1)
-        end[~columns.any(axis=1)] = 1  # one key that nothing sees
-        width = self.plan.size(int((end - self.first).max()), LEAST)
-        starts, unit = np.unique(begins + self.first, return_inverse=True)
+        if not (np.array_equal(first, self.first) and np.array_equal(last, self.last)):
+            self.first, self.last = first, last
+            self._gather(shared, modules)
+        self.plan.depends_on(*self.kernels)
+
+    def _gather(self, shared: SharedKeys, modules: Iterable) -> None:
+        self.begins = self.first.reshape(-1, self.beam).min(axis=1)
+        ends = self.last.reshape(-1, self.beam).max(axis=1)
+        # At least one key, which may be seen by nothing.
+        width = self.plan.size(max(1, int((ends - self.begins).max())), LEAST)
+        starts, unit = np.unique(self.begins, return_inverse=True)
         units = self.plan.size(len(starts))
         starts = np.pad(starts, (0, units - len(starts)), mode="edge")
         index = (starts[:, None] + np.arange(width)).clip(max=int(shared.starts[-1]) - 1)
@@ -145,11 +144,11 @@ class SharedReading(Reading):
             for module in modules:
                 sides = shared.sides[module].index_select(1, rows).unflatten(1, index.shape)
                 self.gathered[module] = self._kept(module, sides.transpose(2, 3))
-        column = (self.first[:, None] + np.arange(width)).repeat(self.beam, axis=0)
-        visible = np.take_along_axis(np.pad(seen, ((0, 0), (0, width))), column, axis=1)
+        column = (self.begins[:, None] + np.arange(width)).repeat(self.beam, axis=0)
+        visible = (column >= self.first[:, None]) & (column < self.last[:, None])
         self.rows = self.mask = None
         self.largest = self.beam
-        if not np.array_equal(starts, begins + self.first):
+        if not np.array_equal(starts, self.begins):
             visible = visible[self._order(unit.repeat(self.beam), units)]
         if self.plan.fixed or not visible.all():
             hidden = on_device(~visible.reshape(units, 1, -1, width), self.plan.device)
@@ -203,8 +202,9 @@ class OwnKeys:
         kinds: (hypotheses,) int64: hypotheses of a group whose tokens are in the same sentences are
             of one kind; groups (kinds,) int64: the group of each after ``add``.
         tags: (kinds, tokens) int64, the sentence of each token.
-        writers: (hypotheses, tokens) int16, which hypothesis of the group wrote it. Where those of
-            two hypotheses are equal, so are their prefixes up to there.
+        writers: (hypotheses, room) int16, which hypothesis of the group wrote each token; -1 after
+            the last. Where those of two hypotheses are equal, so are their prefixes up to there.
+        read: those of the step, on the device.
         once: so many of the first tokens are stored once, as if hypothesis 0 had written them.
         sides: by module keys and values, (2, groups, heads, capacity, dim): a column for each of
             the tokens stored once, then one of each hypothesis; None before the first token.
@@ -226,7 +226,7 @@ class OwnKeys:
     @property
     def end(self) -> int:
         """Number of tokens that are read; with fixed sizes as many as there is room for."""
-        return self.capacity // self.beam if self.plan.fixed else len(self)
+        return self.writers.shape[1] if self.plan.fixed else len(self)
 
     def column(self, token: int) -> int:
         """Return where the columns of a token begin."""
@@ -234,12 +234,15 @@ class OwnKeys:
 
     def add(self, tags: np.ndarray) -> None:
         """Add a token to every hypothesis; tags (hypotheses,) int64."""
-        begin = self.column(len(self))
+        token, begin = len(self), self.column(len(self))
         _, chosen, kinds = np.unique((self.kinds << 32) + tags, True, True)
         self.tags = np.column_stack([self.tags[self.kinds[chosen]], tags[chosen]])
         self.groups, self.kinds = chosen // self.beam, kinds
-        writer = np.resize(np.arange(self.beam, dtype=np.int16), len(tags))
-        self.writers = np.column_stack([self.writers, writer])
+        if token == self.writers.shape[1]:
+            more = (0, 0), (0, max(LEAST, token))
+            self.writers = np.pad(self.writers, more, constant_values=-1)
+        self.writers[:, token] = np.resize(np.arange(self.beam), len(tags))
+        self.read = self.plan.put(self.writers[:, : self.end])
         if begin + self.beam > self.capacity:
             self.capacity = max(LEAST * self.beam, 2 * begin)
             for module, sides in self.sides.items():
@@ -296,7 +299,7 @@ class OwnKeys:
         The number is the same for all groups. Below ``SHARED_BLOCK`` more tokens nothing is done,
         since copying costs more than it saves.
         """
-        groups = self.writers.reshape(-1, self.beam, len(self))
+        groups = self.writers[:, : len(self)].reshape(-1, self.beam, len(self))
         differs = (groups != groups[:, :1]).any(axis=(0, 1))
         agreed, once = int(differs.argmax()) if differs.any() else len(differs), self.once
         if agreed < once + SHARED_BLOCK:
@@ -315,7 +318,7 @@ class OwnKeys:
 
         ``sides``: of a module.
         """
-        columns = self.writers[:: self.beam] + np.arange(len(self)) * self.beam
+        columns = self.writers[:: self.beam, : len(self)] + np.arange(len(self)) * self.beam
         index = on_device(columns, self.plan.device)[:, None, :, None]
         return sides.take_along_dim(index[None], 3)
 
@@ -326,53 +329,42 @@ class OwnReading(Reading):
     def __init__(self, own: OwnKeys):
         self.own = own
 
-    def look(self, seen: np.ndarray) -> None:
-        """Set what is seen: ``seen`` (hypotheses, tokens) bool.
+    def look(self, begins: np.ndarray) -> None:
+        """Set what is seen: of each hypothesis the tokens from ``begins`` (hypotheses,) int64 on.
 
         Tokens before the first that is seen are not read. With fixed sizes whole blocks of
         ``LEAST`` tokens are left out, as far as a power of two can be read.
         """
         own, plan = self.own, self.own.plan
-        first = int(seen.any(axis=0).argmax())
+        first = int(begins.min())
         if plan.fixed:
             first -= first % LEAST
         number = min(plan.size(len(own) - first, 2 * LEAST), own.end)
         first = min(first, own.end - number)
-        # What its own writers have not written, a hypothesis does not see.
-        writers = np.full((len(seen), number), -1, dtype=np.int16)
-        np.copyto(writers[:, : len(own) - first], own.writers[:, first:], where=seen[:, first:])
-        self.writers = None
-        if plan.fixed or own.beam > 1 or not seen.all():
-            self.writers = plan.put(writers)
+        some = plan.fixed or int(begins.max()) > first  # may not see all that is read
+        self.begins = plan.put(begins[:, None]) if some else None
         self.tokens, self.once = np.arange(first, first + number), max(0, own.once - first)
         self.columns = slice(own.column(first), own.column(first + number))
         plan.depends_on(first)
 
     def prepare(self) -> None:
-        self.mask = None
-        if self.writers is not None:
-            writers = self.writers.view(-1, 1, self.own.beam, self.writers.shape[1], 1)
-            hidden = writers != self.own.each
-            once, others = hidden[..., : self.once, 0], hidden[..., self.once :, :].flatten(3)
-            hidden = torch.cat([once, others], dim=3) if self.once else others
-            self.mask = mask_of(hidden, self.own.dtype)
+        own, self.mask = self.own, None
+        if self.begins is None and own.beam == 1:
+            return
+        # What its own writers have not written, a hypothesis does not see.
+        first, end = int(self.tokens[0]), int(self.tokens[-1]) + 1
+        writers = own.read[:, first:end]
+        if self.begins is not None:
+            tokens = torch.arange(first, end, device=writers.device)
+            writers = writers.masked_fill(tokens < self.begins, -1)
+        hidden = writers.view(-1, 1, own.beam, end - first, 1) != own.each
+        once, others = hidden[..., : self.once, 0], hidden[..., self.once :, :].flatten(3)
+        hidden = torch.cat([once, others], dim=3) if self.once else others
+        self.mask = mask_of(hidden, own.dtype)
 
     def part(self, sides: Tensor) -> tuple[Reading, Tensor, Tensor]:
         """Return the part that ``attended`` reads; sides (2, groups, heads, columns, dim)."""
         return self, *sides[:, :, :, self.columns]
-
-
-def seen_by(reach: Reach, column: np.ndarray, width: int) -> np.ndarray:
-    """Return (queries, width) bool: what each query sees.
-
-    ``column``: (keys,) int64, the place of each key in the row of its document.
-    """
-    counts = np.maximum(reach.last - reach.first, 0)
-    row = np.repeat(np.arange(len(counts)) * width, counts)
-    rank = np.arange(counts.sum()) + np.repeat(reach.first - (np.cumsum(counts) - counts), counts)
-    seen = np.zeros((len(counts), width), dtype=bool)
-    seen.ravel()[row + column[reach.order[rank]]] = True
-    return seen
 
 
 def mask_of(hidden: Tensor, dtype: torch.dtype) -> Tensor:

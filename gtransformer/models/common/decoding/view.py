@@ -20,7 +20,6 @@ from gtransformer.models.common.decoding.caches import (
     attended,
     by_group,
     by_hypothesis,
-    seen_by,
 )
 from gtransformer.models.common.decoding.plan import Plan
 from gtransformer.models.common.layer import View
@@ -262,19 +261,7 @@ class StepPattern:
         self.modules: list[MultiheadAttention] = []
         self.reading = SharedReading(self.plan, (name, scope), own.beam, own.dtype)
         self.beam, self.readings = own.beam, [self.reading]
-        self.last_inputs = [None] * 4
-
-    def changed(self, *inputs: np.ndarray) -> bool:
-        """Return whether these differ from those of the last step."""
-        same = all(map(np.array_equal, inputs, self.last_inputs))
-        self.last_inputs = inputs
-        return not same
-
-    def mark_blind(self, blind: np.ndarray) -> None:
-        """Set which hypotheses see nothing, (hypotheses,) bool; what they find is set to zero."""
-        some = bool(blind.any())
-        self.plan.depends_on(some)
-        self.blind = self.plan.put(blind[:, None]) if some else None
+        self.blind: Tensor | None = None
 
     def attend(
         self,
@@ -302,15 +289,12 @@ class MemoryPattern(StepPattern):
             if module not in shared.sides:
                 sides = module.keys_and_values(memory.states, memory.layout.tag)
                 shared.sides[module] = torch.stack(sides).to(self.reading.dtype)
-        keys = memory.layout
-        reach = self.scope.reach(view.newest, keys, False)
-        if self.changed(reach.order, reach.first, reach.last, view.documents):
-            seen = seen_by(reach, keys.position, int(keys.doc_lengths.max()))
-            self.blinded = ~seen.any(axis=1)
-            seen[self.blinded, 0] = True
-            self.reading.look(shared, shared.starts[view.documents], seen, self.modules)
-        self.plan.depends_on(*self.reading.kernels)
-        self.mark_blind(self.blinded)
+        reach = self.scope.reach(view.newest, memory.layout, False)
+        blind = reach.last <= reach.first
+        # These see one key, and what they find is set to zero.
+        self.reading.look(shared, reach.first, reach.last + blind, self.modules)
+        self.blind = self.plan.put(blind[:, None]) if blind.any() else None
+        self.plan.depends_on(self.blind is None)
 
     def project(self, module: MultiheadAttention, x: Tensor, memory: Tensor) -> tuple:
         """Return queries, and the module, whose keys and values are projected once."""
@@ -335,21 +319,18 @@ class PrefixPattern(StepPattern):
     def advance(self) -> None:
         """Ask the scope what the newest tokens see."""
         prefixes, plan, layout = self.view.prefixes, self.plan, self.view.layout
-        shared = prefixes.shared_tags.shape[1]
         reach = self.scope.reach(self.view.queries, layout, True)
-        seen, kinds = seen_by(reach, layout.column, layout.length), prefixes.own.kinds
-        blind = ~seen.any(axis=1)
-        own = seen[:, shared:] | blind[:, None]
+        # From where on each hypothesis sees its prefix, up to the newest token.
+        begin = (reach.first - layout.doc_starts[:-1])[prefixes.own.kinds]
+        lengths = prefixes.lengths.repeat(self.beam)
         self.readings = [self.own]
-        if seen[:, :shared].any():
+        if (begin < lengths).any():
             self.readings = [self.reading, self.own]
-            begins, seen_shared = prefixes.shared.starts[prefixes.document], seen[kinds, :shared]
-            if self.changed(begins, seen_shared):
-                self.reading.look(prefixes.shared, begins, seen_shared, self.modules)
-            plan.depends_on(*self.reading.kernels)
+            starts = prefixes.shared.starts[prefixes.document].repeat(self.beam)
+            first, last = starts + np.minimum(begin, lengths), starts + lengths
+            self.reading.look(prefixes.shared, first, last, self.modules)
         plan.depends_on(len(self.readings))
-        self.mark_blind(blind[kinds])
-        self.own.look(own[kinds])
+        self.own.look((begin - lengths).clip(min=0))
         if self.modules[0].relative is not None:
             self.distance = plan.put(self._distances())
 
@@ -362,8 +343,8 @@ class PrefixPattern(StepPattern):
         distance = tokens.repeat(columns) - (number - 1)
         distance = np.tile(distance, (groups, 1))
         if len(self.readings) > 1:
-            column = self.reading.first[:, None] + np.arange(self.reading.index.shape[1])
-            outer = column - (prefixes.lengths[:, None] + number - 1)
+            ends = prefixes.shared.starts[prefixes.document] + prefixes.lengths + number - 1
+            outer = (self.reading.begins - ends)[:, None] + np.arange(self.reading.index.shape[1])
             distance = np.concatenate([outer, distance], axis=1)
         return distance
 

@@ -174,11 +174,11 @@ class BeamSearch:
         self.active = np.arange(len(limits))  # numbers of the searches that go on
         self.finished: list[list[dict]] = [[] for _ in self.active]
         self.prefixes = start or rule.start(len(limits), self.beam)
-        # Of all hypotheses, step by step.
-        self.tokens = np.zeros((len(limits), self.beam, 0), dtype=np.int64)
-        # Of their log probabilities, with a 0 before them.
-        self.sums = np.full((len(limits), self.beam, 1), -np.inf)
+        # Sums of log probabilities, (searches that go on, beam).
+        self.sums = np.full((len(limits), self.beam), -np.inf)
         self.sums[:, 0] = 0.0  # of equal hypotheses only the first counts
+        # Of each step three arrays (hypotheses,): the row that each continues, its token, its sum.
+        self.history: list[tuple[np.ndarray, ...]] = []
 
     def run(self) -> list[list[dict]]:
         """Return fairseq's hypotheses of every document, best first.
@@ -191,9 +191,9 @@ class BeamSearch:
 
     def _step(self) -> None:
         rule, prefixes, width = self.rule, self.prefixes, 2 * self.beam
-        scores, between = self.sums[..., -1], rule.between(prefixes)
+        between = rule.between(prefixes)
         forced = rule.without_choice(prefixes, self.sentences[self.active])
-        alive = np.isfinite(scores)
+        alive = np.isfinite(self.sums)
         # (documents, beam, 2 * beam) candidates: each hypothesis's best words, or the one token
         # without an alternative.
         values = np.full((*between.shape, width), -np.inf)
@@ -208,7 +208,7 @@ class BeamSearch:
         values[between, 0] = 0.0
         tokens[between, 0] = forced[between]
         # A candidate is a hypothesis with one more token.
-        values += scores[..., None]
+        values += self.sums[..., None]
         self._choose(values.reshape(len(values), -1), tokens.reshape(len(values), -1))
 
     def _best_words(self, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -253,26 +253,32 @@ class BeamSearch:
         for slot in np.flatnonzero(ends[:, :beam].any(axis=1) | ~remains).tolist():
             number = int(self.active[slot])
             finished = self.finished[number]
-            for rank in np.flatnonzero(ends[slot, :beam])[: beam - len(finished)].tolist():
-                finished.append(self._hypothesis(slot, parents[slot, rank], values[slot, rank]))
+            ranks = np.flatnonzero(ends[slot, :beam])[: beam - len(finished)]
+            rows = slot * beam + parents[slot, ranks]
+            finished += self._hypotheses(rows, values[slot, ranks])
             remains[slot] &= len(finished) < beam
             if not remains[slot]:
                 self._finish(number)
         # Finished documents leave the batch.
         slots, continuing = slots[remains], continuing[remains]
         values, tokens, parents = (one[slots, continuing] for one in (values, tokens, parents))
+        rows = (slots * beam + parents).ravel()
         for state in self.states:
-            state.reorder((slots * beam + parents).ravel())
-        self.active = self.active[remains]
+            state.reorder(rows)
+        self.active, self.sums = self.active[remains], values
         self.prefixes = self.rule.advance(self.prefixes.select((slots, parents)), tokens)
-        self.tokens = np.concatenate([self.tokens[slots, parents], tokens[..., None]], axis=2)
-        self.sums = np.concatenate([self.sums[slots, parents], values[..., None]], axis=2)
+        self.history.append((rows, tokens.ravel(), values.ravel()))
 
-    def _hypothesis(self, slot: int, parent: int, score: float) -> dict:
-        """Return the hypothesis that ends here, with the sum ``score``."""
-        tokens = np.append(self.tokens[slot, parent], self.rule.language)
-        scores = np.diff(self.sums[slot, parent], append=score)
-        return self.scoring.hypothesis(tokens, scores)
+    def _hypotheses(self, rows: np.ndarray, scores: np.ndarray) -> list[dict]:
+        """Return the hypotheses that end here after those in ``rows``, with the sums ``scores``."""
+        tokens, sums = [np.full(len(rows), self.rule.language)], [scores]
+        for parents, words, before in reversed(self.history):
+            tokens.append(words[rows])
+            sums.append(before[rows])
+            rows = parents[rows]
+        tokens, sums = (np.stack(one[::-1], axis=1) for one in (tokens, sums))
+        each = np.diff(sums, axis=1, prepend=0.0)
+        return [self.scoring.hypothesis(*one) for one in zip(tokens, each, strict=True)]
 
     def _finish(self, number: int) -> None:
         """Sort a document's hypotheses and pass the best to the models: other documents of its

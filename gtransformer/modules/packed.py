@@ -33,6 +33,8 @@ FEW = 8
 # its backward pass is slower for documents, too (docs/performance.md). Above these lengths the
 # fused one needs less memory.
 PLAIN_UP_TO = {torch.float32: 16, torch.bfloat16: 1024}
+# On the CPU, the softmax of rows below a vector's length is slower in bfloat16 than in float32.
+SHORT = 32
 # What the queries of a segment see: all its keys, query i those up to i (as many queries as keys),
 # or an interval.
 EVERY_KEY, CAUSAL_KEYS, SOME_KEYS = range(3)
@@ -88,9 +90,9 @@ class Bucket:
         # No derivative needs the scores themselves, so they are changed in place.
         q = q * (1.0 / math.sqrt(q.shape[-1]))
         scores = torch.matmul(q, k.transpose(2, 3))
-        # Both terms are rounded: in half precision, sum and softmax are in float32.
-        if relative is not None:
+        if relative is not None or k.shape[2] < SHORT:
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        if relative is not None:  # both terms are rounded: the sum is in float32
             scores += relative_scores(q, relative, rows)
         if self.causal:
             # Not with ``is_causal``, which only the fused kernel has.

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope
 from gtransformer.models.common.config import ACTIVATIONS, DocumentModelConfig
 from gtransformer.modules.attention import Gate, MultiheadAttention, Pattern, ResidualGate, mixed
-from gtransformer.modules.kernels import Linear, dropout
+from gtransformer.modules.kernels import Linear, dropout, for_products
 from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.ragged import Memory, Ragged, on_device
 from gtransformer.modules.reach import Reach
@@ -149,7 +149,8 @@ class Layer(nn.Module):
         """Compute a block's attention, without residual and norm; with a gate, Eq. 10 of Bao et al.
         (2021).
         """
-        keys = h if block.memory is None else view.memories[block.memory].states
+        h = for_products(h)
+        keys = h if block.memory is None else for_products(view.memories[block.memory].states)
         contexts = []
         for name, scopes in zip(block.modules, block.scopes, strict=True):
             module = getattr(self, name)

@@ -394,7 +394,7 @@ def main() -> None:
     if bench.rehearse:  # fairseq's optimizer of --fp16 asks for a GPU; generating code takes long
         torch.cuda.current_device = lambda: "cpu"
         compiled.BACKEND = "aot_eager"
-        graphs.capture = lambda compute, pool: (lambda: None, compute(), pool)
+        graphs.capture = lambda compute, pool, device: (lambda: None, compute(), pool)
     name = "CPU" if bench.rehearse else torch.cuda.get_device_name()
     bench.say("device", device=name, torch=torch.__version__)
     for seconds, measure, given in plan(bench):

@@ -50,7 +50,7 @@ class Compiling:
             self._require(why_not_compiled(model) or _unfit_options(whole, model, on_gpu))
         self.graphs = None
         if wish == GRAPHS:
-            self._require(_why_no_graphs(whole, on_gpu))
+            self._require(_why_no_graphs(whole, model, on_gpu))
             self.graphs = GraphedLoss()
 
     def loss(self, model: nn.Module, batch: dict, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -155,10 +155,12 @@ def _half_precision(whole: DictConfig) -> bool:
     return any(value and dashed(name) in HALF_PRECISION for name, value in whole.common.items())
 
 
-def _why_no_graphs(whole: DictConfig, on_gpu: bool) -> str | None:
+def _why_no_graphs(whole: DictConfig, model: nn.Module, on_gpu: bool) -> str | None:
     """Return in words why a training has no CUDA graphs; None if it has."""
     if not on_gpu or whole.distributed_training.distributed_world_size > 1:
         return "it is not one of a single GPU"
     if _half_precision(whole):
         return "its half precision may need a loss scale (--autocast bfloat16 needs none)"
+    if any(one._backward_hooks for one in model.parameters()):
+        return "its parameters have hooks, which would be called twice"
     return None

@@ -14,29 +14,39 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
+from gtransformer.errors import UserError
 from gtransformer.models.common.decoding.plan import capture
 
 
 class GraphedLoss:
     """Computes the loss of packed batches, by a CUDA graph from the second one of equal shapes on.
 
-    No loss of an earlier batch may be in use when a graph is captured.
+    When a graph is captured, no loss of an earlier batch may be alive: its backward pass belongs to
+    another stream, and the capture would fail.
     """
 
     def __init__(self):
         self.kind, self.graph = None, None
 
     def __call__(self, model: nn.Module, batch: dict, smoothing: float) -> tuple[Tensor, Tensor]:
-        """Return what ``model(packed=batch, smoothing=smoothing)`` does."""
+        """Return what ``model(packed=batch, smoothing=smoothing)`` does.
+
+        Raises UserError if there can be no graph, for example for lack of memory.
+        """
         shapes = [one.shape if isinstance(one, Tensor) else one for one in tree_leaves(batch)]
         # A graph reads parameters and tables of positions where they are now.
         addresses = [one.data_ptr() for one in (*model.parameters(), *model.buffers())]
-        kind = shapes, addresses, model, smoothing
+        trained = [one.requires_grad for one in model.parameters()]
+        kind = shapes, addresses, trained, model, model.training, smoothing
         if kind != self.kind:
             # The first batch is compiled for, and CUDA's libraries set themselves up.
             self.kind, self.graph = kind, None
             return model(packed=batch, smoothing=smoothing)
-        self.graph = self.graph or LossGraph(model, batch, smoothing)
+        if self.graph is None:
+            try:
+                self.graph = LossGraph(model, batch, smoothing)
+            except RuntimeError as error:  # which fairseq might take for a batch to leave out
+                raise UserError(f"--compile graphs: no graph, use --compile on: {error}") from error
         return self.graph(batch)
 
 
@@ -54,7 +64,7 @@ class LossGraph:
 
         # What is left of an earlier backward pass belongs to another stream, and would join it.
         gc.collect()
-        self.replay, (self.losses, gradients), _ = capture(passes, None)
+        self.replay, (self.losses, gradients), _ = capture(passes, None, parameters[0].device)
         used = [pair for pair in zip(parameters, gradients, strict=True) if pair[1] is not None]
         self.parameters, self.gradients = map(list, zip(*used, strict=True))
 

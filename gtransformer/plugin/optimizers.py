@@ -3,7 +3,8 @@ rates.
 
 fairseq's step is ``p -= lr * decay * p``, then ``p -= lr * sqrt(c2) / c1 * m / (sqrt(v) + eps)``
 with ``c1 = 1 - beta1 ** t`` and ``c2 = 1 - beta2 ** t``. PyTorch's AdamW, ``lr / c1 * m / (sqrt(v)
-/ sqrt(c2) + eps')``, is the same for ``eps' = eps / sqrt(c2)``; only rounding differs.
+/ sqrt(c2) + eps')``, is the same for ``eps' = eps / sqrt(c2)`` if both count the same updates; only
+rounding differs.
 
 Two rates (Bao et al. 2021, appendix C.1): 5e-4 for global attention and gates, 1e-4 for the rest.
 Parameters have the two attributes that fairseq's ``composite`` optimizer reads: ``param_group``, a
@@ -27,7 +28,7 @@ from gtransformer.errors import UserError
 FUSED, TWO_RATES = "fused_adam", "adam_two_rates"
 FRESH, PRETRAINED = "fresh", "pretrained"
 # Settings of a group of parameters that are this training's own.
-OWN = ("betas", "eps", "weight_decay", "lr_scale")
+OWN = ("betas", "eps", "weight_decay", "lr_scale", "fused")
 
 
 # The same configuration, so that it can replace "adam".
@@ -53,12 +54,17 @@ class FusedAdam(FairseqAdam):
         """
         own = [{name: group[name] for name in OWN if name in group} for group in self.param_groups]
         super().load_state_dict(state_dict, optimizer_overrides)
+        # Of a checkpoint of fairseq's Adam, which counts only in the state of each parameter.
+        updates = max((int(one["step"]) for one in self.optimizer.state.values()), default=0)
         for group, settings in zip(self.param_groups, own, strict=True):
             group.update(settings)
+            group.setdefault("updates", updates)
 
     def multiply_grads(self, c) -> None:
         """Multiply all gradients by a number, in few kernels."""
-        torch._foreach_mul_([p.grad for p in self.params if p.grad is not None], c)
+        gradients = [p.grad for p in self.params if p.grad is not None]
+        if gradients:
+            torch._foreach_mul_(gradients, c)
 
     def norm_before(self, norm: Tensor) -> Tensor:
         """Return the gradients' norm of the update before, on the host; the first one is its own.

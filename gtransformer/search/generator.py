@@ -94,7 +94,8 @@ class DocumentGenerator:
         )
         if parallel:
             for model in self.models:
-                model.decoder.hold_weights()  # else each round would prepare them again
+                # Else each round would prepare weights again.
+                model.decoder.copies = model.decoder.copies or []
         # fairseq-generate's name for symbols that it does not print.
         self.symbols_to_strip_from_output = {self.rule.language, self.rule.prefix} - {None}
 

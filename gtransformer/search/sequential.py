@@ -84,7 +84,8 @@ class SequentialGenerator(ForcedPrefixGenerator):
                 "out"
             )
         for model in self.models:
-            model.decoder.hold_weights()  # else each window would prepare them again
+            # Else each window would prepare weights again.
+            model.decoder.copies = model.decoder.copies or []
 
     @torch.no_grad()
     def generate(self, models, sample: dict, **unused) -> list[list[dict]]:

@@ -147,14 +147,14 @@ class Engine:
         tokens = [self.instance_tokens(instance) for instance in instances]
         # Batches come by length, so each result is put in its instance's place.
         results: list[list[Hypothesis] | None] = [None] * len(tokens)
-        strategy, generator = options.decoding_strategy(), self._generator(options)
-        boundary = self.boundary_tokens
+        strategy, boundary = options.decoding_strategy(), self.boundary_tokens
         costs = [
             strategy.cost([len(sentence) + boundary for sentence in instance])
             for instance in instances
         ]
-        batches = in_batches(generator, tokens, costs, options.max_tokens, first_sentences)
         with self._searching:
+            generator = self._generator(options)
+            batches = in_batches(generator, tokens, costs, options.max_tokens, first_sentences)
             for number, hypos in batches:
                 results[number] = [
                     self._hypothesis(hypo, len(instances[number]))

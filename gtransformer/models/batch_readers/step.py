@@ -50,7 +50,7 @@ class BatchKeys:
         """
         self.queries, self.sentences = newest, newest.doc[:: self.beam]
         if self.own is None:
-            dtype = self.decoder.product_dtype()
+            dtype = self.decoder.key_dtype()
             self.own = OwnKeys(newest.plan, len(self.sentences), self.beam, dtype)
             self.own.sides[self.decoder.batch_front.across.attention] = None
             self.reading = OwnReading(self.own)

@@ -116,7 +116,10 @@ def why_not_compiled(model: nn.Module) -> str | None:
     if any(block.recurrent or block.relative is not None for block in blocks):
         return "it has recurrent units or relative positions"
     if any(
-        one._forward_hooks or one._forward_pre_hooks or one._backward_hooks
+        one._forward_hooks
+        or one._forward_pre_hooks
+        or one._backward_hooks
+        or one._backward_pre_hooks
         for one in model.modules()
     ):
         return "its layers have hooks"

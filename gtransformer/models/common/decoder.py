@@ -113,9 +113,8 @@ class DocumentDecoder(DocumentEmbedding):
         before = self.state_before(memory)
         if before is None:
             return self.run_layers(x, self.view(layout, memory.by_name(), kind))
-        # One more token in front of every document, with the tag of its first sentence; afterwards
-        # it is cut off.
-        tags = np.pad(layout.tags, ((0, 0), (1, 0)), constant_values=1)
+        # One more token in front of every document, of no sentence; afterwards it is cut off.
+        tags = np.pad(layout.tags, ((0, 0), (1, 0)))
         longer = Ragged.of_tags(tags, layout.device, layout.whole)
         x = longer.pack(torch.cat([before.to(x.dtype).unsqueeze(1), layout.pad(x)], dim=1))
         x = self.run_layers(x, self.view(longer, memory.by_name(), kind))
@@ -193,7 +192,8 @@ class DocumentDecoder(DocumentEmbedding):
         """
         copies = [] if self.copies is None else self.copies
         if not copies:
-            # What a decoder of its own kind embeds, a captured step might not read again.
+            # An ``embed_batch`` of a system's own may use numbers of the host, which a captured
+            # step does not read again.
             plain = type(self).embed_batch is DocumentEmbedding.embed_batch
             # Capturing pays for weights that are held, not for one batch in a training.
             fixed = plain and self.copies is not None
@@ -217,6 +217,13 @@ class DocumentDecoder(DocumentEmbedding):
             # Emulated bfloat16 is slower than float32.
             usable = usable and name == "bfloat16" and has_bfloat16()
         return getattr(torch, name) if usable else weights.dtype
+
+    def key_dtype(self) -> torch.dtype:
+        """Return the type of keys and values in decoding: that of products, but on a CPU attention
+        is faster in the weights' type.
+        """
+        weights = self.embed_tokens.weight
+        return weights.dtype if weights.device.type == "cpu" else self.product_dtype()
 
     def hold_weights(self) -> None:
         """Prepare weights for decoding once; from now on they must not change."""

@@ -5,6 +5,7 @@ same memory.
 import pytest
 import torch
 
+from gtransformer.errors import UserError
 from gtransformer.lab.benchmark.batches import model as random_model
 from gtransformer.lab.benchmark.batches import packed_batch, vocabulary
 from gtransformer.models.common import model as models
@@ -17,7 +18,7 @@ from tests.support import tiny_model
 CAPTURES = []
 
 
-def pretended(compute, pool):
+def pretended(compute, pool, device):
     """Captures nothing, and draws nothing: what replays computes, and writes where the results of
     the capture are.
     """
@@ -115,7 +116,21 @@ def test_other_shapes_or_moved_parameters_need_another_graph(training, dictionar
         found, _ = loss_of(model, batch, 0.1)
         torch.manual_seed(5)
         assert found.item() == pytest.approx(plain(model, batch, 0.1)[0].item(), rel=1e-9)
+    next(model.parameters()).requires_grad_(False)
+    loss_of(model, batches[0], 0.1)
+    assert loss_of.graph is None
     assert len(CAPTURES) == 3
+
+
+def test_a_capture_that_fails_ends_the_training(training, monkeypatch):
+    """fairseq leaves out a batch for lack of memory; here it would leave out all."""
+
+    def fails(compute, pool, device):
+        raise RuntimeError("CUDA out of memory")
+
+    monkeypatch.setattr(graphs, "capture", fails)
+    with pytest.raises(UserError, match="--compile on"):
+        updates(*training, GraphedLoss(), 1)
 
 
 def sum_of(batches):

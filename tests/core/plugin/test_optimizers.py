@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 import torch
 from fairseq import optim
@@ -134,6 +136,20 @@ def test_a_training_resumes_exactly(name):
     other.load_state_dict(first.state_dict(), {})
     decays = {group.get("lr_scale"): group["weight_decay"] for group in other.param_groups}
     assert decays == ({None: 0.3} if name == FUSED else {SCALE: 0.3, 1.0: 0.4})
+
+
+def test_the_state_of_fairseqs_adam_is_continued():
+    """With gradients beside which eps counts."""
+    before, parameters = make("adam", parameters_of(torch.float64), adam_eps=1e-4)
+    train(before, parameters, range(50), None, 1e-3)
+    results = []
+    for name in ("adam", FUSED):
+        after, own = make(name, deepcopy(parameters), adam_eps=1e-4)
+        after.load_state_dict(deepcopy(before.state_dict()), {})
+        train(after, own, range(50, 53), None, 1e-3)
+        results.append([new - old for new, old in zip(own, parameters, strict=True)])
+    assert_alike(*results, 1e-6)
+    assert after.param_groups[0]["fused"]
 
 
 def test_unmarked_parameters_are_refused():

@@ -56,7 +56,7 @@ class Replays(Counter):
     def memory(self):
         return [one for made in self.plans for one in made.memory.values()]
 
-    def capture(self, compute, pool):
+    def capture(self, compute, pool, device):
         recording, before = Recording(), [(one, one.clone()) for one in self.memory()]
         with recording:
             result = compute()
@@ -122,8 +122,11 @@ class Operations(TorchDispatchMode):
 
 
 @torch.no_grad()
-def test_what_the_host_does(dictionary, documents, replays, monkeypatch):
-    """Most steps take few operations outside the graph, and all wait once."""
+@pytest.mark.parametrize("number", [1, 3])
+def test_what_the_host_does(dictionary, documents, replays, monkeypatch, number):
+    """Most steps take few operations outside the graph, and all wait once; three documents are
+    computed as four.
+    """
     counts, step, cpu = [], BeamSearch._step, torch.Tensor.cpu
 
     def counted(self):
@@ -132,7 +135,7 @@ def test_what_the_host_does(dictionary, documents, replays, monkeypatch):
             step(self)
         counts.append((operations.count, len(waits)))
 
-    def capture(compute, pool):
+    def capture(compute, pool, device):
         result = compute()
         return lambda: None, result, pool  # only the host counts
 
@@ -140,15 +143,15 @@ def test_what_the_host_does(dictionary, documents, replays, monkeypatch):
     monkeypatch.setattr(plan, "capture", capture)
     monkeypatch.setattr(torch.Tensor, "cpu", lambda self: (waits.append(1), cpu(self))[1])
     monkeypatch.setattr(BeamSearch, "_step", counted)
-    batch = documents(random.Random(5), [[30, 30]])
+    batch = documents(random.Random(5), [[30, 30]] * number)
     found_by(dictionary, tiny_model(dictionary), [batch], "full", 3)
     operations, waits = zip(*counts, strict=True)
-    assert set(waits) <= {0, 1} and sorted(operations)[len(operations) // 2] <= 60
+    assert set(waits) <= {0, 1} and sorted(operations)[len(operations) // 2] <= 5
 
 
 @torch.no_grad()
 def test_what_cannot_be_captured_is_computed(dictionary, documents, monkeypatch, caplog):
-    def fails(compute, pool):
+    def fails(compute, pool, device):
         raise RuntimeError("operation not permitted when stream is capturing")
 
     model, batch = tiny_model(dictionary), documents(random.Random(5), SHAPES)

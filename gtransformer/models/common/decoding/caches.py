@@ -41,6 +41,9 @@ class Reading:
 
     Attributes:
         mask: what is added to scores, 0 at visible keys; None: all are visible.
+        rows: (units * largest,) int64, the hypothesis at each place of the units, 0 at padding;
+            None: units are groups. places: (hypotheses,) int64, the reverse.
+        largest, beam: hypotheses of a unit, of a group.
     """
 
     mask: Tensor | None = None
@@ -200,7 +203,8 @@ class OwnKeys:
 
     Attributes:
         kinds: (hypotheses,) int64: hypotheses of a group whose tokens are in the same sentences are
-            of one kind; groups (kinds,) int64: the group of each after ``add``.
+            of one kind; groups (kinds,) int64: the group of each after ``add``. Before the first
+            token all groups that were one (``CachedState.begin_at``) are of one kind.
         tags: (kinds, tokens) int64, the sentence of each token.
         writers: (hypotheses, room) int16, which hypothesis of the group wrote each token; -1 after
             the last. Where those of two hypotheses are equal, so are their prefixes up to there.
@@ -276,7 +280,8 @@ class OwnKeys:
         """Continue hypothesis ``order[i]`` as hypothesis i; these are of the old groups
         ``groups``.
         """
-        left = np.flatnonzero(groups != np.arange(len(groups)))
+        # Groups that pad the last one need not be its copies: nothing reads what they find.
+        left = np.flatnonzero(groups != np.minimum(np.arange(len(groups)), groups[-1:]))
         if len(self) and (len(order) < len(self.kinds) or len(left)):
             # Groups before the first that leaves stay where they are. With fixed sizes all move
             # instead: then the layout is that of a search of so few groups from the beginning, and

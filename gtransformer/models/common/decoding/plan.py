@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 from collections.abc import Callable, Hashable
+from functools import cache
 
 import numpy as np
 import torch
@@ -25,6 +27,7 @@ CAPTURING = ("cuda",)  # devices on which steps are captured
 PLAN_BYTES = 1 << 26  # of the largest plan of a step that is captured
 MOST_CAPTURED = 256  # steps; more would fill the memory of a service that runs for long
 ALIGNED = 8  # bytes of the widest number
+ONE_CAPTURE = threading.Lock()  # PyTorch allows one at a time in a process
 
 
 class Plan:
@@ -81,16 +84,17 @@ class Plan:
         return device
 
     def send(self) -> None:
-        """Copy all arrays to the device, at once. A step waits for its result, so the copy has
-        ended when the next plan is written.
+        """Copy all arrays to the device, at once. The search reads the result of every step that
+        was sent, so this copy has ended before the next plan is written.
         """
         if self.bytes:
             host, device = (one[: self.bytes] for one in self.buffers)
             device.copy_(host, non_blocking=True)
 
     def tensor(self, owner: Hashable, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        """Return memory; with fixed sizes always the same for an owner, which holds finite numbers:
-        what is masked is read, too.
+        """Return memory of undefined content; with fixed sizes always the same for an owner.
+
+        What is masked is read, too, and must be a finite number.
         """
         if not self.fixed:
             return torch.empty(0, device=self.device).new_empty(shape, dtype=dtype)
@@ -118,7 +122,7 @@ class Plan:
             return compute()
         if self.captured[key] is None:
             try:
-                replay, result, self.pool = capture(compute, self.pool)
+                replay, result, self.pool = capture(compute, self.pool, self.device)
             except RuntimeError as error:  # PyTorch's, before anything is computed
                 cause = error.__context__ or error  # PyTorch's own says only that it failed
                 logger.warning("decoding steps are not captured: %s", cause)
@@ -130,7 +134,9 @@ class Plan:
         return result
 
 
-def capture(compute: Callable[[], Tensor], pool) -> tuple[Callable, Tensor, tuple]:
+def capture(
+    compute: Callable[[], Tensor], pool, device: torch.device
+) -> tuple[Callable, Tensor, tuple]:
     """Return what computes again, where the result then is, and the pool of memory.
 
     Captured steps share a pool: they run one after the other, and the host reads a result before
@@ -138,10 +144,20 @@ def capture(compute: Callable[[], Tensor], pool) -> tuple[Callable, Tensor, tupl
 
     Raises RuntimeError if ``compute`` cannot be captured.
     """
-    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
-    try:
-        with torch.cuda.graph(graph, pool, capture_error_mode="thread_local"):
-            result = compute()
-    finally:
-        torch.cuda.set_stream(stream)  # PyTorch leaves another one if a capture fails
-    return graph.replay, result, graph.pool()
+    with ONE_CAPTURE, torch.cuda.device(device):
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        options = {"stream": capture_stream(device), "capture_error_mode": "thread_local"}
+        try:
+            with torch.cuda.graph(graph, pool, **options):
+                result = compute()
+        finally:
+            torch.cuda.set_stream(stream)  # PyTorch leaves another one if a capture fails
+        return graph.replay, result, graph.pool()
+
+
+@cache
+def capture_stream(device: torch.device) -> torch.cuda.Stream:
+    """Return the stream of a device's captures. PyTorch's own is of the first device that captures,
+    and on another one records nothing.
+    """
+    return torch.cuda.Stream(device)

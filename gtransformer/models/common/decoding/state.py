@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.models.common.decoding.caches import FUSED, SHARED_BLOCK
+from gtransformer.models.common.decoding.caches import SHARED_BLOCK
 from gtransformer.models.common.decoding.plan import Plan
 from gtransformer.models.common.decoding.view import FillingView, StepView
 from gtransformer.models.common.embedding import DocumentEmbedding
@@ -44,11 +44,9 @@ class CachedState:
     ):
         self.decoder, self.plan, self.memory, self.beam = decoder, plan, memory, beam
         self.device = memory.states.device
-        # On a CPU attention is faster in float32, even if products are not.
-        on_cpu = self.device.type in FUSED
-        dtype = decoder.embed_tokens.weight.dtype if on_cpu else decoder.product_dtype()
         groups = self._padded(documents)
         self.documents = documents[groups]
+        dtype = decoder.key_dtype()
         self.view = StepView(plan, len(groups), beam, memory.by_name(), decoder.layers, dtype)
         self.prefixes = self.view.prefixes
         self.batch_keys = decoder.batch_keys(memory, beam)
@@ -80,7 +78,7 @@ class CachedState:
         table = self.decoder.embed_positions
         if table is not None:
             table.grow(self.view.newest.positions(self.decoder.restarts)[1])
-            self.plan.depends_on(*map(Tensor.data_ptr, table.buffers()))
+            self.plan.depends_on(*((one.data_ptr(), len(one)) for one in table.buffers()))
 
     def compute(self) -> Tensor:
         """Return the top states of the new tokens, (hypotheses, channels)."""

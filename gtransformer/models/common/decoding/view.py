@@ -187,7 +187,6 @@ class StepView:
         within = (tags == tags[:, -1:]).sum(axis=1) - 1
         # Hypotheses of a kind see the same of their prefixes.
         self.queries = NewestTokens(np.arange(len(tags)), tags[:, -1], position, within)
-        self.queries.history = lambda: (self.layout, self.layout.doc_starts[1:] - 1)
         newest = documents[own.groups], tags[:, -1], position + self.skipped, within
         self.newest = NewestTokens(*(one[own.kinds] for one in newest), batch_keys).put(self.plan)
         self.newest.history = self._history

@@ -33,13 +33,13 @@ def copier(tmp_path_factory):
     output = run(
         "train", folder / "bin", *TRAINING, *SMALL, "--max-tokens=600", "--lr=0.006",
         "--warmup-updates=30",
-        "--lr-scheduler=polynomial_decay", "--total-num-update=200", "--max-update=200",
+        "--lr-scheduler=polynomial_decay", "--total-num-update=300", "--max-update=300",
         f"--save-dir={folder}",
         "--no-epoch-checkpoints", "--adam-betas=(0.9, 0.98)", "--clip-norm=1",
     )  # fmt: skip
     found = losses(output)
-    assert list(found) == list(range(1, 201)) and "done training" in output
-    assert found[1] > 3 and sum(found[n] for n in range(181, 201)) / 20 < 0.2
+    assert list(found) == list(range(1, 301)) and "done training" in output
+    assert found[1] > 3 and sum(found[n] for n in range(281, 301)) / 20 < 0.2
     return folder
 
 

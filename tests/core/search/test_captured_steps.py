@@ -76,6 +76,7 @@ def replays(monkeypatch):
     monkeypatch.setattr(plan, "capture", found.capture)
     monkeypatch.setattr(plan, "CAPTURING", ("cpu",))
     monkeypatch.setattr(caches, "FUSED", ())
+    monkeypatch.setattr(caches, "LEAST", 4)  # so that short sentences fill several blocks
     return found
 
 
@@ -105,7 +106,7 @@ def test_hypotheses_are_the_same(dictionary, documents, replays, monkeypatch, na
         with monkeypatch.context() as patch:
             patch.setattr(plan, "CAPTURING", ())
             assert found == found_by(dictionary, model, batches, way, beam)
-    assert replays["repeated"] > 2 * replays["captured"] > 0
+    assert replays["repeated"] > replays["captured"] > 0
 
 
 class Operations(TorchDispatchMode):

@@ -350,7 +350,7 @@ class OwnReading(Reading):
         self.begins = plan.put(begins[:, None]) if some else None
         self.tokens, self.once = np.arange(first, first + number), max(0, own.once - first)
         self.columns = slice(own.column(first), own.column(first + number))
-        plan.depends_on(first)
+        plan.depends_on(first, number)
 
     def prepare(self) -> None:
         own, self.mask = self.own, None

@@ -2,10 +2,10 @@
 
     python .ci/gpu_benchmark.py [--rehearse] [--output FILE]
 
-Updates of base size on 16,384 and 4,096 tokens in documents of 512: compiled, not compiled, and
-fairseq's Transformer with autocast and with --fp16. Then a training by fairseq-train with and
-without --compile, decoding, and the tests that need a GPU. ``--rehearse`` runs everything in
-miniature on the CPU, in about a minute.
+Decoding of one document and of 64. Updates of base size on 16,384 and 4,096 tokens in documents of
+512: compiled, not compiled, and fairseq's Transformer with autocast and with --fp16. Then decoding
+with drafts, a training by fairseq-train with and without --compile, and the tests that need a GPU.
+``--rehearse`` runs everything in miniature on the CPU, in about a minute.
 """
 
 from __future__ import annotations
@@ -365,6 +365,8 @@ def plan(bench: Bench) -> list[tuple[int, Callable, tuple]]:
     large, small = (3, 2) if bench.rehearse else (32, 8)
     return [
         (10, attention, ()),
+        (20, decoding, (1, False)),
+        (20, decoding, (2 if bench.rehearse else 64, False)),
         (120, ours, (large, "compiled")),
         (10, ours, (large, "not compiled")),
         (10, fairseqs, (large, "autocast")),
@@ -375,8 +377,6 @@ def plan(bench: Bench) -> list[tuple[int, Callable, tuple]]:
         (10, ours, (small, "not compiled")),
         (10, fairseqs, (small, "autocast")),
         (10, fairseqs, (small, "--fp16")),
-        (20, decoding, (1, False)),
-        (20, decoding, (2 if bench.rehearse else 64, False)),
         (10, decoding, (1, True)),
         (10, decoding, (2 if bench.rehearse else 64, True)),
         (150, trainings, ()),

@@ -52,10 +52,12 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
 
 def for_products(x: Tensor) -> Tensor:
     """Return x in the type of autocast, which would else convert it for each product that reads
-    it.
+    it. float64 stays.
     """
     device = x.device.type
-    return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
+    if x.dtype == torch.float64 or not torch.is_autocast_enabled(device):
+        return x
+    return x.to(torch.get_autocast_dtype(device))
 
 
 class Linear(nn.Linear):

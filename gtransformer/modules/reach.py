@@ -48,7 +48,7 @@ def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
     if causal:
         own = own_key(queries, keys)
         return Reach(queries, keys, own - queries.within, own + 1)
-    # Sentences have ascending numbers, in the batch, too.
+    # Tags never descend in a document, since they count <s>. So these numbers ascend.
     first, end = (
         np.searchsorted(keys.sentence, queries.sentence, side) for side in ("left", "right")
     )

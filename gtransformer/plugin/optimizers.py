@@ -53,12 +53,13 @@ class FusedAdam(FairseqAdam):
         checkpoint.
         """
         own = [{name: group[name] for name in OWN if name in group} for group in self.param_groups]
-        super().load_state_dict(state_dict, optimizer_overrides)
-        # Of a checkpoint of fairseq's Adam, which counts only in the state of each parameter.
-        updates = max((int(one["step"]) for one in self.optimizer.state.values()), default=0)
-        for group, settings in zip(self.param_groups, own, strict=True):
-            group.update(settings)
-            group.setdefault("updates", updates)
+        # fairseq's own Adam counts only in the state of each parameter. With --fp16 or --amp the
+        # trainer continues its checkpoints.
+        steps = (int(one.get("step", 0)) for one in state_dict["state"].values())
+        updates = {"updates": max(steps, default=0)}
+        saved = state_dict["param_groups"]
+        groups = [updates | group | settings for group, settings in zip(saved, own, strict=True)]
+        super().load_state_dict(state_dict | {"param_groups": groups}, optimizer_overrides)
 
     def multiply_grads(self, c) -> None:
         """Multiply all gradients by a number, in few kernels."""

@@ -250,15 +250,15 @@ class BeamSearch:
         # continue.
         continuing = np.argsort(ends, axis=1, kind="stable")[:, :beam]
         remains = np.isfinite(values[slots, continuing]).any(axis=1)
-        for slot in np.flatnonzero(ends[:, :beam].any(axis=1) | ~remains).tolist():
-            number = int(self.active[slot])
-            finished = self.finished[number]
-            ranks = np.flatnonzero(ends[slot, :beam])[: beam - len(finished)]
-            rows = slot * beam + parents[slot, ranks]
-            finished += self._hypotheses(rows, values[slot, ranks])
-            remains[slot] &= len(finished) < beam
-            if not remains[slot]:
-                self._finish(number)
+        ending, ranks = np.nonzero(ends[:, :beam])
+        if len(ending):
+            rows = ending * beam + parents[ending, ranks]
+            found = self._hypotheses(rows, values[ending, ranks])
+            for slot, hypothesis in zip(ending.tolist(), found, strict=True):
+                self.finished[self.active[slot]].append(hypothesis)
+        remains &= np.array([len(self.finished[number]) < beam for number in self.active])
+        for number in self.active[~remains].tolist():
+            self._finish(number)
         # Finished documents leave the batch.
         slots, continuing = slots[remains], continuing[remains]
         values, tokens, parents = (one[slots, continuing] for one in (values, tokens, parents))
@@ -288,6 +288,7 @@ class BeamSearch:
             raise UserError(
                 "the model gives no translation to a document; its parameters may be damaged"
             )
+        del self.finished[number][self.beam :]
         self.finished[number].sort(key=lambda hypothesis: -hypothesis["score"].item())
         for state in self.states:
             state.finish(number, self.finished[number][0]["tokens"][:-1])

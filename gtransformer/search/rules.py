@@ -80,20 +80,12 @@ class SentenceRule:
 
     def advance(self, state: SentenceState, tokens: np.ndarray) -> SentenceState:
         """Return the state of the prefixes with one more token each, of the same shape."""
-        return SentenceState(
-            newest=tokens,
-            complete=state.complete + (tokens == self.eos),
-            # Zero after a given token: the next one is the sentence's first word.
-            words=(state.words + 1) * ~self._given(tokens),
-        )
-
-    def _given(self, tokens: np.ndarray) -> np.ndarray:
-        """Return which tokens are given at the start of a sentence."""
-        return (
-            tokens == self.bos
-            if self.prefix is None
-            else (tokens == self.bos) | (tokens == self.prefix)
-        )
+        given = tokens == self.bos
+        if self.prefix is not None:
+            given |= tokens == self.prefix
+        # Zero after a given token: the next one is the sentence's first word.
+        words = (state.words + 1) * ~given
+        return SentenceState(tokens, state.complete + (tokens == self.eos), words)
 
     def between(self, state: SentenceState) -> np.ndarray:
         """Return where the next token has no alternative: after a sentence, and for the given word

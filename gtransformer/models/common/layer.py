@@ -149,15 +149,15 @@ class Layer(nn.Module):
         """Compute a block's attention, without residual and norm; with a gate, Eq. 10 of Bao et al.
         (2021).
         """
-        h = for_products(h)
-        keys = h if block.memory is None else for_products(view.memories[block.memory].states)
+        x = for_products(h)
+        keys = x if block.memory is None else for_products(view.memories[block.memory].states)
         contexts = []
         for name, scopes in zip(block.modules, block.scopes, strict=True):
             module = getattr(self, name)
             if isinstance(module, Ssru):
                 contexts.append(module(h, view.recurrence(scopes[0])))
             else:
-                contexts.append(module(h, keys, *map(partial(view.pattern, block), scopes)))
+                contexts.append(module(x, keys, *map(partial(view.pattern, block), scopes)))
         # One module: no gate, as on the lower layers.
         if len(contexts) == 1:
             return contexts[0]

@@ -70,6 +70,16 @@ def test_in_bfloat16_packed_errs_like_dense(dictionary, make_pairs, whole):
 
 
 @torch.no_grad()
+def test_autocast_leaves_float64_as_it_is(dictionary, make_pairs):
+    pairs = make_pairs(1, [3, 2])
+    found, expected = (
+        tiny_model(dictionary, autocast=name).double()(pairs.source, None, pairs.previous)[0]
+        for name in ("bfloat16", "none")
+    )
+    assert torch.equal(found, expected)
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("kind", ["dropout", "attention_dropout", "activation_dropout"])
 def test_each_dropout_is_for_training_alone(dictionary, make_pairs, kind):
     pairs, model = make_pairs(3, [2, 1]), tiny_model(dictionary, **{kind: 0.5})

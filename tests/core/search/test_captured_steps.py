@@ -7,12 +7,15 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from gtransformer.models.common.blocks import ByDocument
 from gtransformer.models.common.decoding import caches, plan
+from gtransformer.modules.reach import Reach, by_document
 from gtransformer.search.beam import BeamSearch
 from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import PARALLEL, SEQUENTIAL, Strategy
@@ -148,6 +151,21 @@ def test_what_the_host_does(dictionary, documents, replays, monkeypatch, number)
     found_by(dictionary, tiny_model(dictionary), [batch], "full", 3)
     operations, waits = zip(*counts, strict=True)
     assert set(waits) <= {0, 1} and sorted(operations)[len(operations) // 2] <= 5
+
+
+@torch.no_grad()
+def test_self_attention_ends_with_the_query(dictionary, documents, monkeypatch):
+    """Elsewhere decoding would see other tokens than training."""
+    monkeypatch.setattr(ByDocument, "reach", lambda scope, *given: without_the_last(*given))
+    with pytest.raises(ValueError, match="ends with the query"):
+        found_by(
+            dictionary, tiny_model(dictionary), [documents(random.Random(5), [[2]])], "full", 1
+        )
+
+
+def without_the_last(queries, keys, causal):
+    reach = by_document(queries, keys, causal)
+    return Reach(queries, keys, reach.first, np.maximum(reach.first, reach.last - causal))
 
 
 @torch.no_grad()

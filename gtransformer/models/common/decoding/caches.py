@@ -112,14 +112,14 @@ class SharedReading(Reading):
         dtype: of keys.
 
     Attributes:
-        first, last: (hypotheses,) int64: each sees the tokens first to last - 1.
-        begins: (groups,) int64, the first token that each group reads.
+        begins: (groups,) int64, the first token that each group reads; some of its hypotheses may
+            see fewer.
         kernels: what decides which kernels a step has.
     """
 
     def __init__(self, plan: Plan, owner: Hashable, beam: int, dtype: torch.dtype):
         self.plan, self.owner, self.beam, self.dtype = plan, owner, beam, dtype
-        self.first = self.last = self.index = None
+        self.seen = self.index = None
         self.gathered: dict[MultiheadAttention, Tensor] = {}
 
     def look(
@@ -127,15 +127,19 @@ class SharedReading(Reading):
     ) -> None:
         """Set what is seen of ``shared``; keys and values of the modules are gathered when it
         changes.
+
+        ``first``, ``last``: (hypotheses,) int64; each sees the tokens first to last - 1.
         """
-        if not (np.array_equal(first, self.first) and np.array_equal(last, self.last)):
-            self.first, self.last = first, last
+        seen = np.stack([first, last])
+        if not np.array_equal(seen, self.seen):
+            self.seen = seen
             self._gather(shared, modules)
         self.plan.depends_on(*self.kernels)
 
     def _gather(self, shared: SharedKeys, modules: Iterable) -> None:
-        self.begins = self.first.reshape(-1, self.beam).min(axis=1)
-        ends = self.last.reshape(-1, self.beam).max(axis=1)
+        first, last = self.seen
+        self.begins = first.reshape(-1, self.beam).min(axis=1)
+        ends = last.reshape(-1, self.beam).max(axis=1)
         # At least one key, which may be seen by nothing.
         width = self.plan.size(max(1, int((ends - self.begins).max())), LEAST)
         starts, unit = np.unique(self.begins, return_inverse=True)
@@ -148,7 +152,7 @@ class SharedReading(Reading):
                 sides = shared.sides[module].index_select(1, rows).unflatten(1, index.shape)
                 self.gathered[module] = self._kept(module, sides.transpose(2, 3))
         column = (self.begins[:, None] + np.arange(width)).repeat(self.beam, axis=0)
-        visible = (column >= self.first[:, None]) & (column < self.last[:, None])
+        visible = (column >= first[:, None]) & (column < last[:, None])
         self.rows = self.mask = None
         self.largest = self.beam
         if not np.array_equal(starts, self.begins):
@@ -348,16 +352,15 @@ class OwnReading(Reading):
         first = min(first, own.end - number)
         some = plan.fixed or int(begins.max()) > first  # may not see all that is read
         self.begins = plan.put(begins[:, None]) if some else None
-        self.tokens, self.once = np.arange(first, first + number), max(0, own.once - first)
+        self.first, self.end, self.once = first, first + number, max(0, own.once - first)
         self.columns = slice(own.column(first), own.column(first + number))
         plan.depends_on(first, number)
 
     def prepare(self) -> None:
-        own, self.mask = self.own, None
+        own, first, end, self.mask = self.own, self.first, self.end, None
         if self.begins is None and own.beam == 1:
             return
         # What its own writers have not written, a hypothesis does not see.
-        first, end = int(self.tokens[0]), int(self.tokens[-1]) + 1
         writers = own.read[:, first:end]
         if self.begins is not None:
             tokens = torch.arange(first, end, device=writers.device)

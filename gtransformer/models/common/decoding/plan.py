@@ -22,7 +22,8 @@ from gtransformer.modules.ragged import on_device
 
 logger = logging.getLogger(__name__)
 
-LEAST = 64  # tokens that a cache has room for; more are powers of two times as many
+# Tokens that the smallest cache has room for, and of a block that is not read if nothing sees it.
+LEAST = 64
 CAPTURING = ("cuda",)  # devices on which steps are captured
 PLAN_BYTES = 1 << 26  # of the largest plan of a step that is captured
 MOST_CAPTURED = 256  # steps; more would fill the memory of a service that runs for long
@@ -63,7 +64,11 @@ class Plan:
         return max(least, 1 << (number - 1).bit_length()) if self.fixed and number else number
 
     def depends_on(self, *values: Hashable) -> None:
-        """Note what decides which kernels a step has: it is captured once for each value."""
+        """Note what decides which kernels a step has: it is captured once for each value.
+
+        Every number of the host that a step uses must be here, or in the shape of what is ``put``,
+        or constant for the decoder.
+        """
         self.key += values
 
     def put(self, array: np.ndarray) -> Tensor:

@@ -319,7 +319,9 @@ class PrefixPattern(StepPattern):
         """Ask the scope what the newest tokens see."""
         prefixes, plan, layout = self.view.prefixes, self.plan, self.view.layout
         reach = self.scope.reach(self.view.queries, layout, True)
-        # From where on each hypothesis sees its prefix, up to the newest token.
+        if (reach.last != layout.doc_starts[1:]).any():
+            raise ValueError("self-attention of a decoder ends with the query itself")
+        # From where on each hypothesis sees its prefix.
         begin = (reach.first - layout.doc_starts[:-1])[prefixes.own.kinds]
         lengths = prefixes.lengths.repeat(self.beam)
         self.readings = [self.own]
@@ -337,7 +339,7 @@ class PrefixPattern(StepPattern):
         """Return from the newest token to each key that is read, (groups, keys) int64."""
         prefixes = self.view.prefixes
         number, groups = len(prefixes.own), len(prefixes.lengths)
-        tokens = self.own.tokens
+        tokens = np.arange(self.own.first, self.own.end)
         columns = np.where(tokens < prefixes.own.once, 1, self.beam)
         distance = tokens.repeat(columns) - (number - 1)
         distance = np.tile(distance, (groups, 1))

@@ -32,10 +32,10 @@ def documents(draw: random.Random, number: int) -> Ragged:
     longest, most = draw.choice([5, 20, 80]), draw.randint(1, 12)
     rows = []
     for document in range(number):
-        lengths = [
-            draw.choice([1, draw.randint(1, longest)]) for _ in range(1 if document == 1 else most)
-        ]
-        rows.append([tag for tag, length in enumerate(lengths, 1) for _ in range(length)])
+        sentences = range(1, 2 if document == 1 else 1 + most)
+        rows.append(
+            [tag for tag in sentences for _ in range(draw.choice([1, draw.randint(1, longest)]))]
+        )
     return ragged(rows, left=draw.random() < 0.5)
 
 

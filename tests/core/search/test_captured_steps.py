@@ -7,7 +7,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -15,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from gtransformer.models.common.blocks import ByDocument
 from gtransformer.models.common.decoding import caches, plan
-from gtransformer.modules.reach import Reach, by_document
+from gtransformer.modules.reach import by_document
 from gtransformer.search.beam import BeamSearch
 from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import PARALLEL, SEQUENTIAL, Strategy
@@ -25,6 +24,11 @@ from tests.support import tiny_model
 
 SHAPES = [[3, 1, 4, 2, 5], [2], [1, 6, 2], [4, 0, 3, 3], [2] * 20]
 READS = {"_local_scalar_dense", "nonzero", "is_nonzero", "equal"}  # what a graph cannot do
+
+
+def is_view(operation):
+    returns = operation._schema.returns
+    return any(one.alias_info and not one.alias_info.is_write for one in returns)
 
 
 class Recording(TorchDispatchMode):
@@ -37,8 +41,7 @@ class Recording(TorchDispatchMode):
     def __torch_dispatch__(self, operation, types, given=(), options=None):
         assert operation._overloadpacket.__name__ not in READS
         result = operation(*given, **(options or {}))
-        returns = operation._schema.returns
-        if not any(one.alias_info and not one.alias_info.is_write for one in returns):  # no view
+        if not is_view(operation):
             self.calls.append((operation, given, options or {}, tree_leaves(result)))
         return result
 
@@ -120,8 +123,7 @@ class Operations(TorchDispatchMode):
         self.count = 0
 
     def __torch_dispatch__(self, operation, types, given=(), options=None):
-        returns = operation._schema.returns
-        self.count += not any(one.alias_info and not one.alias_info.is_write for one in returns)
+        self.count += not is_view(operation)
         return operation(*given, **(options or {}))
 
 
@@ -156,16 +158,16 @@ def test_what_the_host_does(dictionary, documents, replays, monkeypatch, number)
 @torch.no_grad()
 def test_self_attention_ends_with_the_query(dictionary, documents, monkeypatch):
     """Elsewhere decoding would see other tokens than training."""
-    monkeypatch.setattr(ByDocument, "reach", lambda scope, *given: without_the_last(*given))
+
+    def without_the_last(scope, queries, keys, causal):
+        reach = by_document(queries, keys, causal)
+        reach.last = reach.last - causal
+        return reach
+
+    monkeypatch.setattr(ByDocument, "reach", without_the_last)
+    batch = documents(random.Random(5), [[2]])
     with pytest.raises(ValueError, match="ends with the query"):
-        found_by(
-            dictionary, tiny_model(dictionary), [documents(random.Random(5), [[2]])], "full", 1
-        )
-
-
-def without_the_last(queries, keys, causal):
-    reach = by_document(queries, keys, causal)
-    return Reach(queries, keys, reach.first, np.maximum(reach.first, reach.last - causal))
+        found_by(dictionary, tiny_model(dictionary), [batch], "full", 1)
 
 
 @torch.no_grad()

@@ -25,17 +25,16 @@ CENTRES = "one_to_one", "linear", "sentence_aligned", "anywhere"
 KINDS = "group", "global", ("anywhere", 0), ("anywhere", 300), *((name, 20) for name in CENTRES)
 
 
-def documents(draw: random.Random, number: int) -> Ragged:
-    """Documents of 1 to 700 tokens in sentences of 1 to 80, the second of one sentence, padded on
+def documents(draw: random.Random) -> Ragged:
+    """Three documents of 1 to 700 tokens in sentences of 1 to 80, the second of one sentence, padded on
     either side.
     """
     longest, most = draw.choice([5, 20, 80]), draw.randint(1, 12)
     rows = []
-    for document in range(number):
-        sentences = range(1, 2 if document == 1 else 1 + most)
-        rows.append(
-            [tag for tag in sentences for _ in range(draw.choice([1, draw.randint(1, longest)]))]
-        )
+    for document in range(3):
+        sentences = 1 if document == 1 else most
+        lengths = [draw.choice([1, draw.randint(1, longest)]) for _ in range(sentences)]
+        rows.append(np.arange(1, 1 + sentences).repeat(lengths).tolist())
     return ragged(rows, left=draw.random() < 0.5)
 
 
@@ -69,8 +68,8 @@ def test_random_documents(kind, causal, own, clip):
     """Self-attention and cross-attention, where no interval or an empty one may be left."""
     draw = random.Random(f"{kind} {causal} {own} {clip}")
     for seed in range(2):
-        queries = documents(draw, 3)
-        keys = queries if own else documents(draw, 3)
+        queries = documents(draw)
+        keys = queries if own else documents(draw)
         reach = reach_of(kind, queries, keys, causal, seed)
         plain = clip is None and kind in ("global", "group")
         halves = HALVES[: 1 + (not plain)]
@@ -89,7 +88,7 @@ def test_by_hand(engine, kind, causal):
     found = ENGINES[engine](reach).attend(q, k, v, 0.0, table)
     for i in range(10):
         begin, end = (0, 6) if i < 6 else (6, 10)
-        seen = [j for j in range(begin, i + 1 if causal else end)]
+        seen = range(begin, i + 1 if causal else end)
         if kind == "group":
             seen = [j for j in seen if layout.tag[j] == layout.tag[i]]
         elif kind != "global":
@@ -196,7 +195,7 @@ def test_on_cuda(monkeypatch, kind, clip):
             torch.backends.cuda.matmul, f"allow_{name}_reduced_precision_reduction", False
         )
     draw = random.Random(1)
-    queries, keys = (on_gpu(documents(draw, 4)) for _ in range(2))
+    queries, keys = (on_gpu(documents(draw)) for _ in range(2))
     reach = reach_of(kind, queries, keys, causal=False)
     drawn = [x.cuda() for x in inputs(reach, 2, 16, 1, clip)]
     compare(reach, drawn, HALVES, cancelled=True)

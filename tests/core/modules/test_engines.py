@@ -26,8 +26,8 @@ KINDS = "group", "global", ("anywhere", 0), ("anywhere", 300), *((name, 20) for 
 
 
 def documents(draw: random.Random) -> Ragged:
-    """Three documents of 1 to 700 tokens in sentences of 1 to 80, the second of one sentence, padded on
-    either side.
+    """Three documents of 1 to 700 tokens in sentences of 1 to 80, the second of one sentence,
+    padded on either side.
     """
     longest, most = draw.choice([5, 20, 80]), draw.randint(1, 12)
     rows = []

@@ -116,8 +116,8 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
 
 @contextmanager
 def atomic_directory(path: Path) -> Iterator[Path]:
-    """Give the folder to write in; it becomes ``path``, where there is nothing by then. After an
-    error or interrupt nothing is left of it.
+    """Give a folder to write in, which is renamed to ``path`` at the end; nothing may be there
+    then. After an error or an interrupt the folder is gone.
     """
     # Beside its place, since a rename across file systems is not atomic.
     work = path.with_name(f"{path.name}.{os.getpid()}.tmp")

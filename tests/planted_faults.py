@@ -34,8 +34,8 @@ FAULTS = {
     # Who sees whom.
     "a causal mask that shows the next token": (
         "modules/reach.py",
-        "np.clip(own_key(queries, keys) + 1, first, end)",
-        "np.clip(own_key(queries, keys) + 2, first, end)",
+        "np.clip(_own_key(queries, keys) + 1, first, end)",
+        "np.clip(_own_key(queries, keys) + 2, first, end)",
         "modules/test_reach.py",
     ),
     "a sentence without its last token": (

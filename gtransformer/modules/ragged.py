@@ -38,7 +38,7 @@ class Ragged:
         tags: (batch, length) int64 group tags.
 
     Attributes:
-        tags: (batch, length) int64 on the host, with ``ABSENT`` at padding.
+        tags, real: (batch, length) int64 and bool on the host; tags are ``ABSENT`` at padding.
         doc_lengths, doc_starts: (batch,) and (batch + 1,) int64, of each document its number of
             tokens and its first token; the last one ends with the tokens.
         whole: False for prefixes in decoding: nothing may depend on their length.
@@ -62,7 +62,8 @@ class Ragged:
     def _place(self, tags: np.ndarray, device: torch.device) -> None:
         self.tags, self.device = tags, device
         self.batch, self.length = tags.shape
-        self.doc_lengths = (tags != ABSENT).sum(axis=1)
+        self.real = tags != ABSENT
+        self.doc_lengths = self.real.sum(axis=1)
         self.doc_starts = np.concatenate([[0], np.cumsum(self.doc_lengths)])
         self.total = int(self.doc_starts[-1])  # N, the number of real tokens
 
@@ -74,12 +75,12 @@ class Ragged:
     @cached_property
     def tag(self) -> np.ndarray:
         """(N,) int64 on the host: the group tag of each token."""
-        return self.tags[self.tags != ABSENT]
+        return self.tags[self.real]
 
     @cached_property
     def index(self) -> Tensor:
         """(N,) int64: position of each token in the flattened padded block."""
-        return on_device(np.flatnonzero(self.tags != ABSENT), self.device)
+        return on_device(np.flatnonzero(self.real), self.device)
 
     @cached_property
     def offset(self) -> Tensor:

@@ -46,7 +46,7 @@ def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
     If ``causal``, every query is one of the keys, and sees those up to itself.
     """
     if causal:
-        own = own_key(queries, keys)
+        own = _own_key(queries, keys)
         return Reach(queries, keys, own - queries.within, own + 1)
     # Tags never descend in a document, since they count <s>. So these numbers ascend.
     first, end = (
@@ -82,11 +82,11 @@ def interval(
 
     ``first``, ``end``: (Nq,) int64, within the query's document.
     """
-    last = np.clip(own_key(queries, keys) + 1, first, end) if causal else end
+    last = np.clip(_own_key(queries, keys) + 1, first, end) if causal else end
     return Reach(queries, keys, first, last)
 
 
-def own_key(queries: Ragged, keys: Ragged) -> np.ndarray:
+def _own_key(queries: Ragged, keys: Ragged) -> np.ndarray:
     """Return (Nq,) int64: the key at each query's own position in its document, as if documents had
     no end.
     """

@@ -35,8 +35,9 @@ class GraphedLoss:
         """
         shapes = [one.shape if isinstance(one, Tensor) else one for one in tree_leaves(batch)]
         # A graph reads parameters and tables of positions where they are now.
-        addresses = [one.data_ptr() for one in (*model.parameters(), *model.buffers())]
-        trained = [one.requires_grad for one in model.parameters()]
+        parameters = list(model.parameters())
+        addresses = [one.data_ptr() for one in (*parameters, *model.buffers())]
+        trained = [one.requires_grad for one in parameters]
         kind = shapes, addresses, trained, model, model.training, smoothing
         if kind != self.kind:
             # The first batch is compiled for, and CUDA's libraries set themselves up.

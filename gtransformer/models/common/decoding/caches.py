@@ -112,8 +112,8 @@ class SharedReading(Reading):
         dtype: of keys.
 
     Attributes:
-        begins: (groups,) int64, the first token that each group reads; some of its hypotheses may
-            see fewer.
+        begins: (groups,) int64, the first token that each group reads; its hypotheses may see
+            fewer.
         kernels: what decides which kernels a step has.
     """
 
@@ -333,7 +333,12 @@ class OwnKeys:
 
 
 class OwnReading(Reading):
-    """What hypotheses see of own tokens at one step, for one scope; arguments are those tokens."""
+    """What hypotheses see of own tokens at one step, for one scope; arguments are those tokens.
+
+    Attributes:
+        first, end: the tokens first to end - 1 are read; ``once``: so many of them are stored once.
+        begins: (hypotheses, 1) int64, the first token that each hypothesis sees; None: all see all.
+    """
 
     def __init__(self, own: OwnKeys):
         self.own = own
